@@ -1,0 +1,1 @@
+"""Findings: what a model is, whether the tensors agree, what it costs and what is new in it."""

@@ -1,0 +1,237 @@
+"""The one entry: a checkpoint (or a catalog entry) -> Analysis."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from day0.analysis import caches, inventory, params, quant_audit
+from day0.analysis.cost import Cost
+from day0.analysis.cost import totals as cost_totals
+from day0.analysis.proof import Proof, prove
+from day0.checkpoint.headers import Headers
+from day0.checkpoint.load import load
+from day0.checkpoint.source import Checkpoint
+from day0.errors import Day0Error
+from day0.ir import format as formats
+from day0.ir.fact import Fact, Finding
+from day0.ir.graph import Model
+from day0.ir.recipe import RECIPES, Recipe
+from day0.ir.weight import leaves
+from day0.mechanisms.spec import ModelSpec
+from day0.models import decoder, words
+from day0.models.build import build
+from day0.models.groups import groups_of
+from day0.models.known.harmless import HARMLESS
+from day0.models.quant_config import QuantConfig, quant_config
+from day0.registry.family import Context
+
+CONTEXTS = {
+    "prefill_4k": Context(phase="prefill", length=4096),
+    "decode_4k": Context(length=4096),
+    "decode_128k": Context(length=131_072),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis:
+    """All findings about one model under one recipe."""
+
+    id: str
+    revision: str
+    origin: str
+    spec: ModelSpec
+    model: Model
+    recipe: Recipe
+    headers: Headers | None
+    proof: Proof
+    params: params.Params
+    bytes: params.Bytes
+    entries: tuple[inventory.Entry, ...]
+    new_fraction: inventory.NewFraction
+    cache_totals: caches.CacheTotals
+    quant: quant_audit.QuantAudit
+    quant_source: str
+    costs: Mapping[str, Cost]
+    unread_keys: tuple[str, ...]
+    read: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def assumed(self) -> tuple[Fact, ...]:
+        """Facts nothing supports."""
+        return tuple(fact for fact in self.model.facts.values() if fact.how == "assumed")
+
+    @property
+    def settled(self) -> bool:
+        """Whether no decisive fact is merely assumed."""
+        return not any(fact.decisive for fact in self.assumed)
+
+
+def analyze(
+    name: str,
+    *,
+    quant: str = "bf16",
+    stated: Mapping[str, Any] | None = None,
+    require_headers: bool = False,
+    cache_dir: Path | None = None,
+    progress: Callable[..., None] | None = None,
+) -> Analysis:
+    """Analyze MODEL: a hub id, a folder, "demo" or "catalog:NAME". Day0Error says what is wrong."""
+    recipe = recipe_called(quant)
+    if name.startswith("catalog:"):
+        return _of_catalog(name, recipe, stated)
+    checkpoint = load(name, require_headers=require_headers, cache_dir=cache_dir, progress=progress)
+    return of_checkpoint(checkpoint, recipe=recipe, stated=stated)
+
+
+def recipe_called(name: str) -> Recipe:
+    """A built-in recipe; Day0Error with the names otherwise."""
+    if name not in RECIPES:
+        raise Day0Error(
+            f"--quant is {name!r}; it must be one of {', '.join(RECIPES)}",
+            hint="day0 analyze MODEL --quant fp8",
+        )
+    return RECIPES[name]
+
+
+def of_checkpoint(
+    checkpoint: Checkpoint,
+    *,
+    recipe: Recipe = RECIPES["bf16"],
+    stated: Mapping[str, Any] | None = None,
+) -> Analysis:
+    """Analysis of what was read."""
+    cfg = words.reader(checkpoint.config, stated)
+    try:
+        quant = quant_config(checkpoint.config, checkpoint.quant_sidecar)
+    except ValueError as error:
+        raise Day0Error(
+            f"the quantisation block of {checkpoint.id} cannot be read: {error}",
+            hint="mend config.json, or remove the block to analyze the tensors alone",
+        ) from error
+    reading = decoder.read(cfg, checkpoint.headers, quant)
+    spec = replace(reading.spec, name=checkpoint.id)
+    model = build(spec, reading.names, reading.places)
+    model, group_findings = groups_of(model, checkpoint, reading)
+    model = replace(model, facts=dict(cfg.facts))
+    unread = cfg.unread(HARMLESS)
+    findings = [*checkpoint.findings, *reading.findings, *group_findings]
+    if unread:
+        findings.append(
+            Finding(
+                code="unread_keys",
+                severity="info",
+                message=f"{len(unread)} keys of config.json that no mechanism reads",
+                evidence=unread,
+            )
+        )
+    return _finish(
+        model=model,
+        recipe=recipe,
+        headers=checkpoint.headers,
+        quant=quant,
+        findings=findings,
+        id=checkpoint.id,
+        revision=checkpoint.revision,
+        origin=checkpoint.origin,
+        unread=unread,
+        read=checkpoint.read,
+    )
+
+
+def _of_catalog(name: str, recipe: Recipe, stated: Mapping[str, Any] | None) -> Analysis:
+    from day0.catalog.entry import entry_called, model_of
+
+    entry = entry_called(name.removeprefix("catalog:"))
+    return _finish(
+        model=model_of(entry, stated or {}),
+        recipe=recipe,
+        headers=None,
+        quant=None,
+        findings=[],
+        id=name,
+        revision=entry.revision,
+        origin="catalog",
+        unread=entry.unread_keys,
+        read=(),
+    )
+
+
+def _finish(
+    *,
+    model: Model,
+    recipe: Recipe,
+    headers: Headers | None,
+    quant: QuantConfig | None,
+    findings: list[Finding],
+    id: str,
+    revision: str,
+    origin: str,
+    unread: tuple[str, ...],
+    read: tuple[str, ...],
+) -> Analysis:
+    proof = prove(model, headers)
+    entries = inventory.inventory(model, recipe)
+    audit = _audit(model, headers, quant)
+    findings = [*findings, *proof.findings, *audit.conflicts, *_assumed(model)]
+    return Analysis(
+        id=id,
+        revision=revision,
+        origin=origin,
+        spec=model.spec,
+        model=model,
+        recipe=recipe,
+        headers=headers,
+        proof=proof,
+        params=params.count(model),
+        bytes=params.stored_bytes(model, headers),
+        entries=entries,
+        new_fraction=inventory.new_fraction(entries),
+        cache_totals=caches.totals(model),
+        quant=audit,
+        quant_source="" if quant is None else quant.source,
+        costs=cost_totals(model, recipe, CONTEXTS),
+        unread_keys=unread,
+        read=read,
+        findings=tuple(findings),
+    )
+
+
+def _audit(
+    model: Model, headers: Headers | None, quant: QuantConfig | None
+) -> quant_audit.QuantAudit:
+    tensors = None if headers is None else headers.tensors
+    rows = []
+    for weight in model.weights.values():
+        for leaf, stack in leaves(weight.source):
+            data = (leaf.parts[0][1] if leaf.parts else leaf.name).replace("{e}", "0")
+            header = tensors.get(data) if tensors is not None else None
+            elements = max(stack, 1)
+            for dim in leaf.dims:
+                elements *= dim
+            dtype = formats.get(leaf.format).parts[0].dtypes[0] if tensors is None else None
+            if header is not None:
+                dtype = header.dtype
+            rows.append((weight.name, leaf, dtype, elements))
+    return quant_audit.audit(rows, quant if tensors is not None else None, tensors)
+
+
+def _assumed(model: Model) -> list[Finding]:
+    """One finding for all decisive facts that are guesses."""
+    paths = [
+        f"{fact.path} = {fact.value!r}"
+        for fact in model.facts.values()
+        if fact.how == "assumed" and fact.decisive
+    ]
+    if not paths:
+        return []
+    return [
+        Finding(
+            code="assumed_facts",
+            severity="warning",
+            message=f"{len(paths)} facts that change the numbers are stated nowhere and assumed; "
+            "state them with --facts",
+            evidence=tuple(paths),
+        )
+    ]

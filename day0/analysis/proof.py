@@ -1,0 +1,281 @@
+"""The proof: leaves of all weight expressions against the tensors in the headers.
+
+It speaks of tensors only: names, shapes, dtypes, and that every stored element is used by some
+weight or named as padding. What the numbers mean is a matter of facts.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from day0.checkpoint.headers import Headers, TensorHeader
+from day0.ir import format as formats
+from day0.ir.fact import Finding
+from day0.ir.graph import Group, Model
+from day0.ir.weight import Leaf, Pick, picks
+
+SHOWN = 6
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """`status` "proved", "incomplete" (tensors missing or left over), "contradicted" (a shape or
+    dtype differs) or "no-headers". `expected`, `matched` count stored tensors."""
+
+    status: str
+    expected: int
+    matched: int
+    missing: tuple[str, ...] = ()
+    unexpected: tuple[str, ...] = ()
+    shape: tuple[str, ...] = ()
+    dtype: tuple[str, ...] = ()
+    unexplained_bytes: int = 0
+    opaque_bytes: int = 0
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(slots=True)
+class _Claim:
+    """One stored tensor a leaf asks for."""
+
+    leaf: Leaf
+    part: str
+    name: str
+    header: TensorHeader | None
+
+
+def prove(model: Model, headers: Headers | None) -> Proof:
+    """Compare the model with the headers."""
+    leaves = _distinct(model)
+    if headers is None:
+        expected = sum(max(count, 1) * max(len(leaf.parts), 1) for leaf, count, _ in leaves)
+        return Proof(status="no-headers", expected=expected, matched=0)
+    tensors = headers.tensors
+    claimed: set[str] = set()
+    missing: list[_Claim] = []
+    wrong: list[tuple[str, str]] = []
+    dtypes: list[str] = []
+    matched = 0
+    for leaf, count, _ in leaves:
+        for claim in _claims(leaf, count, tensors):
+            header = claim.header
+            if header is None:
+                missing.append(claim)
+                continue
+            claimed.add(claim.name)
+            matched += 1
+            part = _part(leaf.format, claim.part)
+            if not part.fits(leaf.dims, header.shape):
+                usual = list(part.shape(leaf.dims))
+                wrong.append((claim.name, f"is {list(header.shape)}, expected {usual}"))
+            if header.dtype not in part.dtypes:
+                dtypes.append(f"{claim.name} is {header.dtype}, expected {part.dtypes[0]}")
+    grouped = {name for group in model.groups for name in group.tensors}
+    left = [name for name in tensors if name not in claimed and name not in grouped]
+    partly, unused = _coverage(leaves, tensors)
+    deviants = _deviants(leaves, tensors)
+    gone, left, renamed = _renamed(missing, left, tensors)
+    findings = [
+        *_missing_findings(gone),
+        *_left_findings(left, tensors),
+        *renamed,
+        *_some("shape_mismatch", "error", "tensors of another shape than the model needs",
+               [f"{name} {text}" for name, text in wrong]),
+        *_some("dtype_mismatch", "error", "tensors of another dtype than their format has", dtypes),
+        *_some("dtype_deviates", "warning", "tensors of another dtype than their equals in other "
+               "layers", deviants),
+        *_some("partly_used", "error", "tensors of which no weight uses some elements", partly),
+    ]  # fmt: skip
+    unexplained = unused + sum(tensors[name].bytes for name in left)
+    status = "proved"
+    if missing or left or partly or renamed:
+        status = "incomplete"
+    if wrong or dtypes or deviants:
+        status = "contradicted"
+    return Proof(
+        status=status,
+        expected=matched + len(missing),
+        matched=matched,
+        missing=tuple(claim.name for claim in missing),
+        unexpected=tuple(left),
+        shape=tuple(f"{name} {text}" for name, text in wrong),
+        dtype=tuple([*dtypes, *deviants]),
+        unexplained_bytes=unexplained,
+        opaque_bytes=sum(group.bytes for group in model.groups),
+        findings=tuple(findings),
+    )
+
+
+def grouped_names(groups: Sequence[Group]) -> int:
+    """Tensors that groups explain."""
+    return sum(len(group.tensors) for group in groups)
+
+
+def _distinct(model: Model) -> list[tuple[Leaf, int, list[tuple[Pick, ...]]]]:
+    """Every leaf once, with all chains of Picks that stand on it."""
+    table: dict[str, tuple[Leaf, int, list[tuple[Pick, ...]]]] = {}
+    for weight in model.weights.values():
+        for expr in (weight.source, *weight.padding):
+            for leaf, count, chain in picks(expr):
+                entry = table.get(leaf.name)
+                if entry is None:
+                    table[leaf.name] = (leaf, count, [chain])
+                else:
+                    entry[2].append(chain)
+    return list(table.values())
+
+
+@lru_cache(maxsize=4096)
+def _part(format_name: str, part: str) -> formats.Part:
+    found = formats.get(format_name)
+    return found.parts[0] if part == "data" and len(found.parts) == 1 else found.part(part)
+
+
+def _claims(leaf: Leaf, count: int, tensors: Mapping[str, TensorHeader]) -> Iterator[_Claim]:
+    parts = leaf.parts or (("data", leaf.name),)
+    if not count:
+        for part, name in parts:
+            yield _Claim(leaf, part, name, tensors.get(name))
+        return
+    for part, name in parts:
+        before, after = name.split("{e}")
+        for index in range(count):
+            full = f"{before}{index}{after}"
+            yield _Claim(leaf, part, full, tensors.get(full))
+
+
+def _coverage(
+    leaves: list[tuple[Leaf, int, list[tuple[Pick, ...]]]], tensors: Mapping[str, TensorHeader]
+) -> tuple[list[str], int]:
+    """(tensors of which some elements are used by nothing, their unused bytes)."""
+    partly, unused = [], 0
+    for leaf, count, chains in leaves:
+        if any(not chain for chain in chains):
+            continue
+        share = _used_share(leaf, chains)
+        if share < 1:
+            name = (leaf.parts[0][1] if leaf.parts else leaf.name).replace("{e}", "0")
+            header = tensors.get(name)
+            if header is not None:
+                partly.append(f"{leaf.name}: {100 * share:.3g} % used")
+                unused += round(header.bytes * (1 - share)) * max(count, 1)
+    return partly, unused
+
+
+def _used_share(leaf: Leaf, chains: list[tuple[Pick, ...]]) -> float:
+    """Share of a leaf's elements that the Picks take together (one dim picked at a time)."""
+    by_dim: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    for chain in chains:
+        pick = chain[0]
+        start, stop = pick.start, pick.stop
+        for inner in chain[1:]:
+            if inner.dim != pick.dim or inner.period != pick.stop - pick.start:
+                return 0.0  # a Pick of a Pick on another grid: counted as unproved
+            start, stop = pick.start + inner.start, pick.start + inner.stop
+        by_dim[pick.dim].append((pick.period, start, stop))
+    best = 0.0
+    for dim, spans in by_dim.items():
+        whole = leaf.dims[dim]
+        used = bytearray(whole)
+        for period, start, stop in spans:
+            for base in range(0, whole, period):
+                used[base + start : base + stop] = b"\1" * (stop - start)
+        best = max(best, sum(used) / whole)
+    return best
+
+
+def _deviants(
+    leaves: list[tuple[Leaf, int, list[tuple[Pick, ...]]]], tensors: Mapping[str, TensorHeader]
+) -> list[str]:
+    """Data tensors whose dtype differs from most of the same name in other layers or experts."""
+    seen: dict[str, Counter[str]] = defaultdict(Counter)
+    names: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for leaf, count, _ in leaves:
+        data = leaf.parts[0][1] if leaf.parts else leaf.name
+        pattern = _NUMBER.sub("*", data.replace("{e}", "*"))
+        total = range(count) if count else (0,)
+        before, _, after = data.partition("{e}")
+        for index in total:
+            full = f"{before}{index}{after}" if count else data
+            header = tensors.get(full)
+            if header is not None:
+                seen[pattern][header.dtype] += 1
+                if len(seen[pattern]) > 1 or index == 0:
+                    names[pattern, header.dtype].append(full)
+    found = []
+    for pattern, counts in seen.items():
+        if len(counts) == 1:
+            continue
+        (usual, most), *others = counts.most_common()
+        for dtype, number in others:
+            if number * 4 <= most:
+                found.extend(
+                    f"{name} is {dtype}, its equals are {usual}"
+                    for name in _all_of(pattern, dtype, tensors)
+                )
+    return found
+
+
+def _all_of(pattern: str, dtype: str, tensors: Mapping[str, TensorHeader]) -> list[str]:
+    form = re.compile(re.escape(pattern).replace(r"\*", r"\d+") + "$")
+    return [
+        name for name, header in tensors.items() if header.dtype == dtype and form.match(name)
+    ]
+
+
+def _renamed(
+    missing: list[_Claim], left: list[str], tensors: Mapping[str, TensorHeader]
+) -> tuple[list[_Claim], list[str], list[Finding]]:
+    """Pairs of a missing and a left-over tensor that share parent layer, last component and shape
+    look like a renaming: told once instead of twice."""
+    pool: dict[tuple[str, str, tuple[int, ...]], list[str]] = defaultdict(list)
+    for name in left:
+        pool[_layer_of(name), name.split(".", 1)[-1].rsplit(".", 2)[-1],
+             tensors[name].shape].append(name)  # fmt: skip
+    gone, pairs, taken = [], [], set()
+    for claim in missing:
+        shape = _part(claim.leaf.format, claim.part).shape(claim.leaf.dims)
+        key = _layer_of(claim.name), claim.name.split(".", 1)[-1].rsplit(".", 2)[-1], shape
+        if pool.get(key):
+            other = pool[key].pop(0)
+            taken.add(other)
+            pairs.append(f"{claim.name} -> {other}")
+        else:
+            gone.append(claim)
+    if not pairs:
+        return missing, left, []
+    finding = _some(
+        "renamed_tensors", "error", "tensors missing under their name, with left-over ones of the "
+        "same shape in the same layer", pairs,
+    )  # fmt: skip
+    return gone, [name for name in left if name not in taken], finding
+
+
+def _layer_of(name: str) -> str:
+    match = _NUMBER.search(name)
+    return name[: match.end()] if match else ""
+
+
+def _missing_findings(missing: list[_Claim]) -> list[Finding]:
+    """Missing values; companions of quantised values are the quantisation audit's."""
+    names = [claim.name for claim in missing if claim.part == "data"]
+    return _some("missing_tensor", "error", "tensors the model needs that are not stored", names)
+
+
+def _left_findings(left: list[str], tensors: Mapping[str, TensorHeader]) -> list[Finding]:
+    shown = [f"{name} {tensors[name].dtype} {list(tensors[name].shape)}" for name in left]
+    return _some("unexpected_tensor", "warning", "stored tensors that no mechanism explains", shown)
+
+
+def _some(code: str, severity: str, message: str, items: Sequence[str]) -> list[Finding]:
+    if not items:
+        return []
+    more = len(items) - SHOWN
+    evidence = (*items[:SHOWN], f"and {more} more") if more > 0 else tuple(items)
+    count = f"{len(items):,} " if len(items) > 1 else ""
+    return [
+        Finding(code=code, severity=severity, message=f"{count}{message}", evidence=evidence)
+    ]

@@ -1,0 +1,27 @@
+"""An op as its family sees it, in the formats of a recipe."""
+
+from dataclasses import replace
+
+from day0.ir.graph import Graph, Model
+from day0.ir.op import Op
+from day0.ir.recipe import Recipe
+from day0.registry.family import Shapes
+
+
+def shapes_of(op: Op, graph: Graph, model: Model, recipe: Recipe) -> Shapes:
+    """Specs by slot: values as the graph has them, weights and caches as the recipe runs them."""
+    weights = {}
+    for slot, name in op.weights:
+        weight = model.weights[name]
+        weights[slot] = replace(weight.spec, format=recipe.weight(weight))
+    caches = {}
+    for use in op.caches:
+        cache = model.caches[use.cache]
+        form = recipe.cache(cache.role)
+        caches[use.slot] = tuple(replace(spec, format=form) for _, spec in cache.parts)
+    return Shapes(
+        inputs={slot: graph.values[value] for slot, value in op.inputs},
+        weights=weights,
+        caches=caches,
+        attrs=dict(op.attrs),
+    )

@@ -1,0 +1,1 @@
+"""One file per command; options, the output sink and the error table once each."""

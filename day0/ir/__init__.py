@@ -1,0 +1,1 @@
+"""Plain data, standard library only: what a model is, before anything runs it."""

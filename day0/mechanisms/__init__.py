@@ -1,0 +1,1 @@
+"""One file per mechanism: its spec, its reader, its tensor names and its flow."""

@@ -1,0 +1,17 @@
+"""All mechanisms, in the order in which they are asked."""
+
+from day0.mechanisms.attn_residual import ATTN_RESIDUAL
+from day0.mechanisms.glu import GLU
+from day0.mechanisms.gqa import GQA
+from day0.mechanisms.kda import KDA
+from day0.mechanisms.mla import MLA
+from day0.mechanisms.moe import MOE
+from day0.mechanisms.residual import ADD, Residual
+from day0.mechanisms.spec import Mechanism
+
+MIXERS: tuple[Mechanism, ...] = (KDA, MLA, GQA)
+FFNS: tuple[Mechanism, ...] = (MOE, GLU)
+RESIDUALS: tuple[Residual, ...] = (ATTN_RESIDUAL, ADD)
+
+MECHANISMS: dict[str, Mechanism] = {mechanism.stem: mechanism for mechanism in (*MIXERS, *FFNS)}
+RESIDUAL: dict[str, Residual] = {residual.stem: residual for residual in RESIDUALS}

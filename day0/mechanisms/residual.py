@@ -1,0 +1,91 @@
+"""How a sublayer's output joins the stream: plain add, with factors, onto the normed input."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from day0.mechanisms.builder import Builder
+from day0.mechanisms.names import Scope
+from day0.mechanisms.spec import Flow, Layer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Residual:
+    """How a kind of residual is read and flows.
+
+    `sees(at)`, `says(cfg)`: as for mechanisms, asked once per model with layer 0's names.
+    `read(layer, name) -> spec` for sublayer `name` ("mixer" or "ffn"). `begin(spec, b, flow)`
+    turns the embedding into the stream; `enter -> input` of the sublayer before its norm;
+    `leave(spec, b, flow, y, normed, at, name)` joins the output; `finish -> hidden` before the
+    final norm, with `at` the decoder's own scope.
+    """
+
+    stem: str
+    spec: type
+    sees: Callable[[Layer], bool]
+    says: Callable[[Layer], bool]
+    read: Callable[[Layer, str], Any]
+    begin: Callable[[Any, Builder, Flow], None]
+    enter: Callable[[Any, Builder, Flow, Scope, str], str]
+    leave: Callable[[Any, Builder, Flow, str, str, Scope, str], None]
+    finish: Callable[[Any, Builder, Flow, Scope], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Add:
+    """x <- base * scale_x + y * scale_y, where base is x, or the normed input (MiniMax-01)."""
+
+    scale_x: float = 1.0
+    scale_y: float = 1.0
+    of_normed: bool = False
+
+
+def read(layer: Layer, name: str) -> Add:
+    cfg = layer.cfg
+    kind = "mlp" if name == "ffn" else {"linear": "linear_attn"}.get(layer.word, "full_attn")
+    alpha = f"{kind}_alpha_factor", f"layernorm_{_old(kind)}_alpha"
+    beta = f"{kind}_beta_factor", f"layernorm_{_old(kind)}_beta"
+    if cfg.says(*alpha):
+        return Add(
+            scale_x=float(cfg.get(f"residual.{kind}.alpha", *alpha)),
+            scale_y=float(cfg.get(f"residual.{kind}.beta", *beta)),
+            of_normed=True,
+        )
+    return Add(scale_y=float(cfg.get("residual.multiplier", "residual_multiplier", default=1.0)))
+
+
+def _old(kind: str) -> str:
+    return {"linear_attn": "linear_attention", "full_attn": "full_attention", "mlp": "mlp"}[kind]
+
+
+def begin(spec: Add, b: Builder, flow: Flow) -> None:
+    """The embedding is the stream."""
+
+
+def enter(spec: Add, b: Builder, flow: Flow, at: Scope, name: str) -> str:
+    return flow.x
+
+
+def leave(
+    spec: Add, b: Builder, flow: Flow, y: str, normed: str, at: Scope, name: str
+) -> None:
+    base = normed if spec.of_normed else flow.x
+    inputs = {"a": base, "b": y}
+    flow.x = b.op("add", "residual", inputs, scale_a=spec.scale_x, scale_b=spec.scale_y)["y"]
+
+
+def finish(spec: Add, b: Builder, flow: Flow, at: Scope) -> str:
+    return flow.x
+
+
+ADD = Residual(
+    stem="residual",
+    spec=Add,
+    sees=lambda layer: True,
+    says=lambda layer: True,
+    read=read,
+    begin=begin,
+    enter=enter,
+    leave=leave,
+    finish=finish,
+)

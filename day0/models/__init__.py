@@ -1,0 +1,1 @@
+"""Assembles decoders out of mechanisms: checkpoint -> ModelSpec -> Model."""

@@ -1,0 +1,118 @@
+"""ModelSpec -> Model: the spec's mechanisms, run over a Builder, yield the Graph."""
+
+from day0.ir.graph import Graph, Model
+from day0.ir.rows import LAST, TOKENS
+from day0.ir.tensor import TensorSpec
+from day0.ir.weight import Tied
+from day0.mechanisms import norm
+from day0.mechanisms.builder import Builder
+from day0.mechanisms.index import MECHANISMS, RESIDUAL
+from day0.mechanisms.names import Names, Scope
+from day0.mechanisms.spec import Flow, LayerSpec, ModelSpec, Part, Sublayer
+from day0.mechanisms.unknown import UNKNOWN
+from day0.models.decoder import EMBED, HEAD
+from day0.models.places import Places
+
+
+def build(spec: ModelSpec, names: Names, places: Places) -> Model:
+    """The model with its main graph; weights carry the stored forms that `names` knows."""
+    b = Builder(plain=spec.dtype)
+    root = Scope(names, places.prefix)
+    flow = begin(spec, b, root)
+    for index, layer in enumerate(spec.layers):
+        at = root.layers(places.stem, index, len(spec.layers))
+        with b.at(f"layers.{index}", layer=index):
+            run_layer(layer, b, flow, at)
+    hidden = finish(spec, b, flow, root)
+    logits = head(spec, b, hidden, root, places, names)
+    graph = Graph(
+        rows=(TOKENS, LAST),
+        inputs=("ids",),
+        outputs=(logits,),
+        values=b.values,
+        ops=tuple(b.ops),
+    )
+    graph.check()
+    return Model(spec=spec, graphs={"main": graph}, weights=b.weights, caches=b.caches)
+
+
+def begin(spec: ModelSpec, b: Builder, root: Scope) -> Flow:
+    """Embedding, then the residual's stream."""
+    ids = b.input("ids", TensorSpec(dims=("T",), format="int32"))
+    b.because = ("vocab_size", "hidden_size", "embedding.scale")
+    dims = (spec.vocab_size, spec.shape.hidden_size)
+    table = b.weight("embed", root.leaf(EMBED, dims), role="embedding")
+    x = b.op("embedding", "embedding", {"ids": ids}, {"table": table}, scale=spec.embedding_scale)
+    flow = Flow(x=x["y"], inputs={"ids": ids}, kept={"vocab_size": spec.vocab_size})
+    residual = RESIDUAL[spec.residual.stem]
+    with b.at("", because=spec.residual.because):
+        residual.begin(spec.residual.spec, b, flow)
+    return flow
+
+
+def run_layer(layer: LayerSpec, b: Builder, flow: Flow, at: Scope) -> None:
+    """All sublayers of one layer."""
+    for sublayer in layer.sublayers:
+        with b.at(sublayer.name):
+            _run_sublayer(sublayer, b, flow, at)
+
+
+def _run_sublayer(sublayer: Sublayer, b: Builder, flow: Flow, at: Scope) -> None:
+    residual = RESIDUAL[sublayer.residual.stem]
+    spec, because = sublayer.residual.spec, sublayer.residual.because
+    with b.at("", because=because):
+        x = residual.enter(spec, b, flow, at, sublayer.name)
+    normed = _normed(sublayer.norm_in, b, "norm", x, at)
+    total = ""
+    for number, branch in enumerate(sublayer.branches):
+        y = _run_branch(branch, b, normed, at, flow)
+        if number:
+            y = b.op("add", f"sum{number}", {"a": total, "b": y}, scale_b=branch.multiplier)["y"]
+        total = y
+    total = _normed(sublayer.norm_out, b, "norm_out", total, at)
+    with b.at("", because=because):
+        residual.leave(spec, b, flow, total, normed, at, sublayer.name)
+
+
+def _normed(part: Part | None, b: Builder, ident: str, x: str, at: Scope) -> str:
+    if part is None:
+        return x
+    with b.at("", because=part.because):
+        return norm.apply(part.spec, b, ident, x, at)
+
+
+def _run_branch(branch: Part, b: Builder, x: str, at: Scope, flow: Flow) -> str:
+    mechanism = UNKNOWN if branch.stem == "unknown" else MECHANISMS[branch.stem]
+    with b.at("", because=branch.because):
+        return mechanism.flow(branch.spec, b, x, at, flow)
+
+
+def finish(spec: ModelSpec, b: Builder, flow: Flow, root: Scope) -> str:
+    """The residual's end, only the rows that yield logits, then the final norm."""
+    residual = RESIDUAL[spec.residual.stem]
+    with b.at("", because=spec.residual.because):
+        x = residual.finish(spec.residual.spec, b, flow, root)
+    return _normed(spec.norm, b, "norm", x, root)
+
+
+def head(
+    spec: ModelSpec, b: Builder, hidden: str, root: Scope, places: Places, names: Names
+) -> str:
+    """Logits of each sequence's last row."""
+    with b.at("", because=("tied", "logits.scale", "logits.softcap")):
+        last = b.op("take_rows", "last", {"x": hidden}, rows="R")["y"]
+        dims = (spec.vocab_size, spec.shape.hidden_size)
+        if spec.tied:
+            logits = b.linear("head", last, Tied(weight="embed", dims=dims), role="head")
+        else:
+            at = next(
+                (Scope(names, r) for r in places.roots if Scope(names, r).has(*HEAD)),
+                Scope(names, places.roots[-1]),
+            )
+            logits = b.linear("head", last, at.leaf(HEAD, dims), role="head")
+        if spec.softcap is not None or spec.logit_scale != 1.0:
+            inputs = {"x": logits}
+            logits = b.op(
+                "softcap", "logits", inputs, cap=spec.softcap, scale=spec.logit_scale
+            )["y"]
+    return logits

@@ -1,0 +1,355 @@
+"""Reads a decoder: per-layer truth from tensors where headers exist, from config rules otherwise."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from day0.checkpoint.headers import Headers
+from day0.errors import Day0Error
+from day0.ir import format as formats
+from day0.ir.fact import Finding
+from day0.mechanisms import norm, rope
+from day0.mechanisms.config import ConfigReader, MissingWord
+from day0.mechanisms.index import FFNS, MIXERS, RESIDUALS
+from day0.mechanisms.names import Names, Scope
+from day0.mechanisms.residual import Residual
+from day0.mechanisms.spec import (
+    Layer,
+    LayerSpec,
+    Mechanism,
+    ModelSpec,
+    Part,
+    Shape,
+    Sublayer,
+)
+from day0.mechanisms.unknown import Unknown, read_unknown
+from day0.models import pattern as patterns
+from day0.models.known.harmless import HARMLESS
+from day0.models.known.types import COVERED as COVERED_TYPES
+from day0.models.places import Places, locate
+from day0.models.quant_config import QuantConfig
+from day0.models.stored import alternatives, recognise
+from day0.models.words import types_of
+
+EMBED = ("embed_tokens.weight", "word_embeddings.weight", "tok_embeddings.weight", "embed.weight",
+         "wte.weight", "embeddings.weight")  # fmt: skip
+HEAD = ("lm_head.weight", "head.weight", "output.weight", "embed_out.weight")
+NORM_IN = ("input_layernorm", "attention_norm", "attn_norm", "attention_layer_norm", "ln_1",
+           "norm")  # fmt: skip
+NORM_FFN = ("post_attention_layernorm", "ffn_norm", "mlp_norm", "feedforward_layer_norm", "ln_2")
+DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "half": "fp16", "float": "fp32"}
+COVERED = frozenset(COVERED_TYPES)
+DRAFTS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers")
+
+
+@dataclass(slots=True, kw_only=True)
+class Reading:
+    """A decoder while it is read: the spec so far, its names, and what was noticed."""
+
+    spec: ModelSpec
+    names: Names
+    places: Places
+    plain: str
+    cfg: ConfigReader
+    quant: QuantConfig | None
+    findings: list[Finding] = field(default_factory=list)
+
+
+def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) -> Reading:
+    """ModelSpec and names of the decoder that `cfg` and `headers` describe."""
+    places = locate(headers)
+    plain = _plain(cfg, headers, places)
+    tensors: Mapping[str, Any] = {} if headers is None else headers.tensors
+    names = Names(
+        tensors,
+        recognise=lambda name, dims: recognise(name, dims, tensors, quant, dtype=plain),
+        forms=alternatives,
+    )
+    findings: list[Finding] = []
+    num_drafts = cfg.word(*DRAFTS) or 0
+    num_layers = _num_layers(cfg, places, num_drafts)
+    pattern = patterns.read(cfg, num_layers, _longer(places, num_layers, num_drafts))
+    findings.extend(pattern.findings)
+    findings.extend(rope.conflicts(cfg))
+    root = Scope(names, places.prefix)
+    shape = _shape(cfg, num_layers, root)
+    owners: dict[str, dict[int, Any]] = {}
+
+    def layer_at(index: int) -> Layer:
+        return Layer(
+            index=index,
+            word=pattern.mixers[index],
+            ffn_word=pattern.ffns[index],
+            cfg=cfg,
+            at=root.layers(places.stem, index, num_layers),
+            shape=shape,
+            owners=owners,
+        )
+
+    residual = _residual(layer_at(0))
+    layers = tuple(_layer(layer_at(i), residual, owners, findings) for i in range(num_layers))
+    first = layer_at(0)
+    with cfg.recording() as because:
+        stream = residual.read(first, "stream")
+    spec = ModelSpec(
+        name="",
+        architectures=tuple(cfg.word("^architectures", "architectures") or ()),
+        model_type=str(cfg.word("^model_type", "model_type") or ""),
+        dtype=plain,
+        context_length=cfg.word(
+            "max_position_embeddings", "model_max_length", "n_positions", "context_length",
+            "max_seq_len", "max_seq_length", "seq_length",
+        ),  # fmt: skip
+        vocab_size=cfg.get("vocab_size", "vocab_size", derive=lambda: root.dim(0, *EMBED)),
+        shape=shape,
+        layers=layers,
+        residual=Part(stem=residual.stem, spec=stream, because=tuple(because)),
+        norm=_final_norm(cfg, root, shape),
+        tied=_tied(cfg, names, places, findings),
+        embedding_scale=float(
+            cfg.get("embedding.scale", "embedding_multiplier", "scale_emb", default=1.0)
+        ),
+        logit_scale=_logit_scale(cfg),
+        softcap=cfg.get("logits.softcap", "final_logit_softcapping", default=None),
+    )
+    if headers is None:
+        spec = _distrusted(spec, cfg, findings)
+    return Reading(
+        spec=spec, names=names, places=places, plain=plain, cfg=cfg, quant=quant, findings=findings
+    )
+
+
+def _distrusted(spec: ModelSpec, cfg: ConfigReader, findings: list[Finding]) -> ModelSpec:
+    """Without headers nothing corrects a reading. A type we do not know whole, with keys that
+    nobody reads, may mean anything: its layers are listed as unknown."""
+    types = types_of(cfg.top)
+    unread = cfg.unread(HARMLESS)
+    if not COVERED.isdisjoint(types) or not unread:
+        return spec
+    name = types[0] if types else "no model_type"
+    findings.append(
+        Finding(
+            code="type_not_covered",
+            severity="warning",
+            message=f"{name} is not covered and {len(unread)} of its keys are not read: without "
+            "tensor headers its layers stay unknown",
+            evidence=unread[:8],
+        )
+    )
+    unknown = Unknown(modules=(), because=f"{name} is not covered")
+
+    def veiled(layer: LayerSpec) -> LayerSpec:
+        return LayerSpec(
+            sublayers=tuple(
+                replace(sub, branches=(Part(stem="unknown", spec=unknown),))
+                for sub in layer.sublayers
+            )
+        )
+
+    return replace(spec, layers=tuple(veiled(layer) for layer in spec.layers))
+
+
+def _plain(cfg: ConfigReader, headers: Headers | None, places: Places) -> str:
+    word = cfg.word("dtype", "torch_dtype", "^dtype", "^torch_dtype")
+    if word is not None:
+        name = str(word).removeprefix("torch.")
+        return cfg.note("dtype", DTYPES.get(name, "bf16"), "config", "config.json:dtype")
+    if headers is not None:
+        for name in EMBED:
+            header = headers.tensors.get(places.prefix + name)
+            if header is not None and header.dtype in ("F32", "BF16", "F16"):
+                found = formats.of_dtype(header.dtype)
+                return cfg.note("dtype", found, "header", "dtype of the embedding")
+    return cfg.note("dtype", "bf16", "assumed", "no dtype anywhere")
+
+
+def _num_layers(cfg: ConfigReader, places: Places, num_drafts: int) -> int:
+    def derive() -> int | None:
+        return places.num_layers - num_drafts if places.num_layers else None
+
+    listed = cfg.word("layers_block_type", "layer_types")
+    count = cfg.get(
+        "num_layers", "num_hidden_layers", "n_layer", "n_layers", "num_layers",
+        derive=lambda: len(listed) if listed else derive(),
+    )  # fmt: skip
+    if not isinstance(count, int) or isinstance(count, bool) or not 0 < count <= 10_000:
+        raise Day0Error(
+            f"num_hidden_layers is {count!r}; it must be a whole number from 1 to 10000",
+            hint="mend config.json, or analyze the model's own repository",
+        )
+    return count
+
+
+def _longer(places: Places, num_layers: int, num_drafts: int) -> int:
+    """Entries that per-layer lists may hold beyond the layers: those of drafts."""
+    return max(num_drafts, places.num_layers - num_layers if places.num_layers else 0)
+
+
+def _shape(cfg: ConfigReader, num_layers: int, root: Scope) -> Shape:
+    hidden = cfg.get(
+        "hidden_size", "hidden_size", "d_model", "n_embd", derive=lambda: root.dim(1, *EMBED)
+    )
+    eps = cfg.get(
+        "norm.eps", "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
+        "norm_epsilon", assume=1e-6,
+    )  # fmt: skip
+    return Shape(
+        hidden_size=hidden,
+        num_layers=num_layers,
+        norm_eps=float(eps),
+        zero_centered=bool(cfg.get("norm.zero_centered", assume=False)),
+    )
+
+
+def _residual(layer: Layer) -> Residual:
+    """Tensors first, then words; the plain add takes what nobody claims."""
+    if layer.at.names:
+        for residual in RESIDUALS:
+            if residual.sees(layer):
+                return residual
+    for residual in RESIDUALS:
+        if residual.says(layer):
+            return residual
+    raise AssertionError("the plain residual takes every model")
+
+
+def _layer(
+    layer: Layer,
+    residual: Residual,
+    owners: dict[str, dict[int, Any]],
+    findings: list[Finding],
+) -> LayerSpec:
+    with layer.cfg.layer(layer.index, _overrides(layer)):
+        mixer = _part(layer, MIXERS, "mixer", findings)
+        if getattr(mixer.spec, "indexer", None) is not None:
+            owners.setdefault("indexer", {})[layer.index] = mixer.spec
+        ffn = _part(layer, FFNS, "ffn", findings)
+        parts = [("mixer", mixer, NORM_IN), ("ffn", ffn, NORM_FFN)]
+        return LayerSpec(
+            sublayers=tuple(
+                _sublayer(layer, name, part, norms, residual) for name, part, norms in parts
+            )
+        )
+
+
+def _overrides(layer: Layer) -> Mapping[str, Any]:
+    """per_layer_config {"<index>": {...}} (gemma4, dots3_note); indices may be zero padded."""
+    table = layer.cfg.word("per_layer_config")
+    if not isinstance(table, Mapping):
+        return {}
+    for key, value in table.items():
+        if str(key).isdigit() and int(key) == layer.index and isinstance(value, Mapping):
+            return value
+    return {}
+
+
+def _sublayer(
+    layer: Layer, name: str, part: Part, norms: tuple[str, ...], residual: Residual
+) -> Sublayer:
+    with layer.cfg.recording() as because:
+        spec = residual.read(layer, name)
+    norm_in, norm_out = norm.around(layer, name, norms)
+    return Sublayer(
+        name=name,
+        branches=(part,),
+        residual=Part(stem=residual.stem, spec=spec, because=tuple(because)),
+        norm_in=norm_in,
+        norm_out=norm_out,
+    )
+
+
+def _part(
+    layer: Layer, mechanisms: tuple[Mechanism, ...], slot: str, findings: list[Finding]
+) -> Part:
+    """The mechanism of one slot of the layer: tensors decide, words where there are none."""
+    seen = next((m for m in mechanisms if layer.at.names and m.sees(layer)), None)
+    said = next((m for m in mechanisms if m.says(layer)), None)
+    if seen is not None and said is not None and seen is not said:
+        findings.append(
+            Finding(
+                code="layer_kind_conflict",
+                severity="warning",
+                message=f"layer {layer.index}: config.json says {said.stem}, the tensors are "
+                f"{seen.stem}; the tensors count",
+                evidence=(layer.at.prefix, layer.word or layer.ffn_word),
+            )
+        )
+    if slot == "mixer" and layer.at.names and seen is None:
+        other = read_unknown(layer, slot)
+        if other is not None:
+            return Part(stem="unknown", spec=other)
+    chosen = seen or said
+    if chosen is None:
+        other = read_unknown(layer, slot) or Unknown(modules=(), because="no config word names it")
+        return Part(stem="unknown", spec=other)
+    try:
+        with layer.cfg.recording() as because:
+            spec = chosen.read(layer)
+    except MissingWord as error:
+        findings.append(
+            Finding(
+                code="missing_word",
+                severity="warning",
+                message=f"layer {layer.index}: {chosen.stem} cannot be read: {error.message}",
+                evidence=(layer.at.prefix,),
+            )
+        )
+        return Part(stem="unknown", spec=Unknown(modules=(), because=error.message))
+    return Part(stem=chosen.stem, spec=spec, because=tuple(because))
+
+
+def _final_norm(cfg: ConfigReader, root: Scope, shape: Shape) -> Part | None:
+    if cfg.get("norm.no_final", default=False):
+        return None
+    names = ("norm", "final_layernorm", "ln_f", "final_norm", "norm_f")
+    biases = [f"{name}.bias" for name in names]
+    spec = norm.Norm(
+        names=names,
+        kind="layer" if root.has(*biases) else "rms",
+        eps=shape.norm_eps,
+        zero_centered=shape.zero_centered,
+        bias=root.has(*biases),
+    )
+    return Part(stem="norm", spec=spec, because=("norm.eps", "norm.zero_centered"))
+
+
+def _tied(
+    cfg: ConfigReader, names: Names, places: Places, findings: list[Finding]
+) -> bool:
+    """The file decides; the flag of the top level counts before the decoder's own (case 9)."""
+    top = cfg.word("^tie_word_embeddings")
+    inner = cfg.word("tie_word_embeddings")
+    flag = top if top is not None else inner
+    if flag is None:
+        flag = cfg.get("tied", "tie_word_embeddings", default=True)
+    stored = [root + name for root in places.roots for name in HEAD if names.exists(root + name)]
+    if not names:
+        return bool(cfg.note("tied", bool(flag), "config", "tie_word_embeddings"))
+    if stored and flag:
+        findings.append(
+            Finding(
+                code="tie_conflict",
+                severity="warning",
+                message="tie_word_embeddings is true, but the checkpoint stores a head of its own; "
+                "the stored head is used",
+                evidence=(stored[0], "tie_word_embeddings"),
+            )
+        )
+    if not stored and not flag and not inner:
+        findings.append(
+            Finding(
+                code="tie_conflict",
+                severity="warning",
+                message="tie_word_embeddings is false, but no head is stored; the embedding is "
+                "taken for it",
+                evidence=("lm_head.weight", "tie_word_embeddings"),
+            )
+        )
+    return bool(cfg.note("tied", not stored, "header", "whether a head is stored"))
+
+
+def _logit_scale(cfg: ConfigReader) -> float:
+    divisor = cfg.word("logits_scaling")
+    if divisor:
+        return cfg.note("logits.scale", 1.0 / divisor, "config", "config.json:logits_scaling")
+    return float(cfg.get("logits.scale", "logit_scale", "lm_head_multiplier", default=1.0))

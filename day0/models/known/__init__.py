@@ -1,0 +1,1 @@
+"""What no config states: literal tables, keyed on words, with their sources."""

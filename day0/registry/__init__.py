@@ -1,0 +1,1 @@
+"""The operators that exist: families, their implementations, and the judge."""

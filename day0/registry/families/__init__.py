@@ -1,0 +1,1 @@
+"""One file per operator family; `day0.registry.index` lists them."""

@@ -1,0 +1,13 @@
+"""One elementwise function."""
+
+from day0.registry.family import Family, word
+
+FAMILY = Family(
+    name="activation",
+    what="an elementwise function",
+    inputs=("x",),
+    outputs=("y",),
+    attrs={"function": word("silu", "sigmoid", "gelu", "gelu_tanh", "relu", "relu2", "softplus")},
+    infer=lambda s: {"y": s.inputs["x"]},
+    flops=lambda s, c: 4.0 * s.width("x"),
+)

@@ -1,0 +1,14 @@
+"""y = a * scale_a + b * scale_b."""
+
+from day0.registry.family import Family, Impl, real
+
+FAMILY = Family(
+    name="add",
+    what="weighted sum of two values",
+    inputs=("a", "b"),
+    outputs=("y",),
+    attrs={"scale_a": real(1.0), "scale_b": real(1.0)},
+    infer=lambda s: {"y": s.inputs["a"]},
+    flops=lambda s, c: 1.0 * s.width("a"),
+    impls=(Impl(backend="library", entry="torch:add", attrs={"scale_a": (1.0,)}),),
+)

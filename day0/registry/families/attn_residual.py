@@ -1,0 +1,19 @@
+"""Attention residuals: a softmax over the residual blocks, by one learned query (arXiv:2603.15031)."""
+
+from day0.registry.family import Family, Shapes, flag, real
+
+
+def _sources(shapes: Shapes) -> int:
+    return len(shapes.inputs)
+
+
+FAMILY = Family(
+    name="attn_residual",
+    what="softmax over sources of query . RMSNorm(source), weighted sum of the sources",
+    inputs=("x*",),
+    weights=("query",),
+    outputs=("y",),
+    attrs={"eps": real(), "scale": real(1.0), "normed_values": flag(False)},
+    infer=lambda s: {"y": s.inputs["x0"]},
+    flops=lambda s, c: 6.0 * _sources(s) * s.width("x0"),
+)

@@ -1,0 +1,13 @@
+"""y = x * activation(g), elementwise or one g per head."""
+
+from day0.registry.family import Family, number, word
+
+FAMILY = Family(
+    name="gate",
+    what="x times activation(gate); num_heads > 0: one gate value for each head's channels",
+    inputs=("x", "gate"),
+    outputs=("y",),
+    attrs={"activation": word("sigmoid", "silu", "softplus", "none"), "num_heads": number(0)},
+    infer=lambda s: {"y": s.inputs["x"]},
+    flops=lambda s, c: 4.0 * s.width("x"),
+)

@@ -1,0 +1,14 @@
+"""Per-head RMS norm times an activated gate: norm first, gate after, both in fp32."""
+
+from day0.registry.family import Family, number, real, word
+
+FAMILY = Family(
+    name="gated_rmsnorm",
+    what="RMS norm over groups of channels, times activation(gate)",
+    inputs=("x", "gate"),
+    weights=("weight",),
+    outputs=("y",),
+    attrs={"eps": real(), "group": number(), "activation": word("sigmoid", "silu")},
+    infer=lambda s: {"y": s.inputs["x"]},
+    flops=lambda s, c: 8.0 * s.width("x"),
+)

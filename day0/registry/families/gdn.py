@@ -1,0 +1,32 @@
+"""Gated delta net: delta rule with one decay per value head (arXiv:2412.06464)."""
+
+from day0.ir.tensor import TensorSpec
+from day0.registry.family import Context, Family, Shapes, number, real
+
+
+def _flops(shapes: Shapes, context: Context) -> float:
+    heads, dk, dv = (shapes.attrs[name] for name in ("num_heads", "head_dim", "value_dim"))
+    return 7.0 * heads * dk * dv
+
+
+FAMILY = Family(
+    name="gdn",
+    what="delta rule with a decay per value head; key heads shared by value heads; state fp32",
+    inputs=("q", "k", "v", "decay", "beta"),
+    weights=("a_log", "dt_bias"),
+    caches=("state",),
+    outputs=("y",),
+    attrs={
+        "num_key_heads": number(),
+        "num_heads": number(),
+        "head_dim": number(),
+        "value_dim": number(),
+        # beta = beta_scale * sigmoid(b): 2 lets the transition have negative eigenvalues
+        "beta_scale": real(1.0),
+    },
+    infer=lambda s: {
+        "y": TensorSpec(dims=(s.rows("q"), s.attrs["num_heads"] * s.attrs["value_dim"]))
+    },
+    flops=_flops,
+    entries=lambda s, c: {"state": 2.0} if c.phase == "decode" else {},
+)

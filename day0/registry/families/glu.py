@@ -1,0 +1,27 @@
+"""Gated activation of a feed-forward: f(gate) * up, with the published clamps."""
+
+from day0.registry.family import Attr, Family, real, word
+
+FUNCTIONS = ("silu", "gelu", "gelu_tanh", "relu2", "relu", "swigluoai", "situ")
+
+# Shared by the families that hold a gated feed-forward inside (experts).
+ATTRS: dict[str, Attr] = {
+    "function": word(*FUNCTIONS),
+    # gate <= limit, |up| <= limit, before the function; None: no clamp
+    "limit": real(None),
+    # swigluoai: (up + 1) * gate * sigmoid(alpha * gate)
+    "alpha": real(None),
+    # situ: beta*tanh(gate/beta)*sigmoid(gate) * linear_beta*tanh(up/linear_beta)
+    "beta": real(None),
+    "linear_beta": real(None),
+}
+
+FAMILY = Family(
+    name="glu",
+    what="function(gate) * up with optional clamps",
+    inputs=("gate", "up"),
+    outputs=("y",),
+    attrs=ATTRS,
+    infer=lambda s: {"y": s.inputs["up"]},
+    flops=lambda s, c: 6.0 * s.width("up"),
+)

@@ -1,0 +1,19 @@
+"""Hyper-connections, writing: the block's output spread over the streams, the streams mixed."""
+
+from day0.registry.family import Context, Family, Shapes, number
+
+
+def _flops(shapes: Shapes, context: Context) -> float:
+    terms = 1 + (shapes.attrs["num_streams"] if "mix" in shapes.inputs else 0)
+    return 2.0 * terms * shapes.width("x")
+
+
+FAMILY = Family(
+    name="hyper_write",
+    what="x_j <- post_j y + sum_i mix_ij x_i, mix [from i, to j] (without mix: x_j + post_j y)",
+    inputs=("x", "y", "post", "mix?"),
+    outputs=("y",),
+    attrs={"num_streams": number()},
+    infer=lambda s: {"y": s.inputs["x"]},
+    flops=_flops,
+)

@@ -1,0 +1,33 @@
+"""Kimi delta attention: delta rule with one decay per key channel (arXiv:2510.26692)."""
+
+from day0.ir.tensor import TensorSpec
+from day0.registry.family import Context, Family, Shapes, number, real, word
+
+
+def _flops(shapes: Shapes, context: Context) -> float:
+    # decay of the state, k^T S, the rank-one update, q^T S: 7 operations an element of S
+    heads, dk, dv = (shapes.attrs[name] for name in ("num_heads", "head_dim", "value_dim"))
+    return 7.0 * heads * dk * dv
+
+
+FAMILY = Family(
+    name="kda",
+    what="delta rule with a decay per key channel; q and k L2 norm, gates inside; state fp32",
+    inputs=("q", "k", "v", "gate", "beta"),
+    weights=("a_log", "dt_bias"),
+    caches=("state",),
+    outputs=("y",),
+    attrs={
+        "num_heads": number(),
+        "head_dim": number(),
+        "value_dim": number(),
+        # bounded: lower_bound * sigmoid(exp(a_log) * u); softplus: -exp(a_log) * softplus(u)
+        "decay": word("bounded", "softplus"),
+        "lower_bound": real(None),
+    },
+    infer=lambda s: {
+        "y": TensorSpec(dims=(s.rows("q"), s.attrs["num_heads"] * s.attrs["value_dim"]))
+    },
+    flops=_flops,
+    entries=lambda s, c: {"state": 2.0} if c.phase == "decode" else {},
+)

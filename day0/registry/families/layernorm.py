@@ -1,0 +1,15 @@
+"""Layer norm: (x - mean) * rsqrt(var + eps) * w + b."""
+
+from day0.registry.family import Family, Impl, real
+
+FAMILY = Family(
+    name="layernorm",
+    what="layer norm with optional weight and bias",
+    inputs=("x",),
+    weights=("weight?", "bias?"),
+    outputs=("y",),
+    attrs={"eps": real()},
+    infer=lambda s: {"y": s.inputs["x"]},
+    flops=lambda s, c: 6.0 * s.width("x"),
+    impls=(Impl(backend="library", entry="torch.nn.functional:layer_norm"),),
+)

@@ -1,0 +1,34 @@
+"""y = x W^T + b, W [out, in]; with groups, W is block diagonal."""
+
+from day0.ir.tensor import TensorSpec
+from day0.registry.family import Family, Impl, Shapes, number
+
+_PLAIN = ("fp32", "bf16", "fp16")
+
+
+def _out(shapes: Shapes) -> dict[str, TensorSpec]:
+    out, inner = shapes.weights["weight"].dims
+    width = shapes.width("x")
+    if width != inner * shapes.attrs["groups"]:
+        raise ValueError(f"linear: x has {width} channels, the weight takes {inner}")
+    return {"y": TensorSpec(dims=(shapes.rows("x"), out))}
+
+
+FAMILY = Family(
+    name="linear",
+    what="matrix product with a weight [out, in]; groups > 1: block diagonal",
+    inputs=("x",),
+    weights=("weight", "bias?"),
+    outputs=("y",),
+    attrs={"groups": number(1)},
+    infer=_out,
+    flops=lambda s, c: 2.0 * s.size("weight"),
+    impls=(
+        Impl(
+            backend="library",
+            entry="torch.nn.functional:linear",
+            formats={"weight": _PLAIN},
+            attrs={"groups": (1,)},
+        ),
+    ),
+)

@@ -1,0 +1,34 @@
+"""Which experts a token goes to, and with what weight."""
+
+from day0.ir.tensor import TensorSpec
+from day0.registry.family import Family, Shapes, flag, number, real, word
+
+
+def _chosen(shapes: Shapes) -> dict[str, TensorSpec]:
+    dims = (shapes.rows("logits"), shapes.attrs["top_k"])
+    return {
+        "experts": TensorSpec(dims=dims, format="int32"),
+        "weights": TensorSpec(dims=dims, format="fp32"),
+    }
+
+
+FAMILY = Family(
+    name="moe_route",
+    what="scores of logits, group limit, selection by score + bias (or by token id), weights",
+    inputs=("logits", "ids?"),
+    weights=("bias?", "table?"),
+    outputs=("experts", "weights"),
+    attrs={
+        "score": word("softmax", "sigmoid", "sqrtsoftplus", "topk_softmax"),
+        "top_k": number(),
+        "num_groups": number(1),
+        "top_groups": number(1),
+        # a group's score: the sum of its two best, or its best
+        "group_score": word("top2", "max", default="top2"),
+        "renormalise": flag(),
+        "renormalise_eps": real(0.0),
+        "scale": real(1.0),
+    },
+    infer=_chosen,
+    flops=lambda s, c: 4.0 * s.width("logits"),
+)

@@ -1,0 +1,32 @@
+"""Rotary position embedding on some dims of every head."""
+
+from day0.registry.family import Attr, Family, flag, number, real, word
+
+# Everything a rotary table depends on; families that rotate inside share it.
+TABLE: dict[str, Attr] = {
+    "theta": real(),
+    "scaling": word(
+        "default", "linear", "dynamic", "yarn", "llama3", "longrope", "proportional",
+        default="default",
+    ),
+    # the scaling's own numbers, sorted (name, value) pairs as the config states them
+    "scaling_args": Attr(kinds=(tuple,), default=()),
+}  # fmt: skip
+
+FAMILY = Family(
+    name="rope",
+    what="rotary embedding of `dims` channels of each head, at the row's position",
+    inputs=("x",),
+    weights=("log_frequency?",),
+    outputs=("y",),
+    attrs={
+        **TABLE,
+        "num_heads": number(),
+        "dims": number(),
+        "place": word("first", "last", default="first"),
+        "pairing": word("half", "interleaved"),
+        "inverse": flag(False),
+    },
+    infer=lambda s: {"y": s.inputs["x"]},
+    flops=lambda s, c: 3.0 * s.attrs["num_heads"] * s.attrs["dims"],
+)

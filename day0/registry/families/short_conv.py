@@ -1,0 +1,16 @@
+"""Causal depthwise convolution over time with a carried tail."""
+
+from day0.registry.family import Family, number, word
+
+FAMILY = Family(
+    name="short_conv",
+    what="causal depthwise convolution, kernel [channels, 1, K], then activation",
+    inputs=("x",),
+    weights=("weight", "bias?"),
+    caches=("tail",),
+    outputs=("y",),
+    attrs={"activation": word("silu", "none"), "dilation": number(1)},
+    infer=lambda s: {"y": s.inputs["x"]},
+    flops=lambda s, c: 2.0 * s.size("weight") + 4.0 * s.width("x"),
+    entries=lambda s, c: {"tail": s.weights["weight"].dims[2] - 1} if c.phase == "decode" else {},
+)

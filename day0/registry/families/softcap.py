@@ -1,0 +1,13 @@
+"""y = cap * tanh(x / cap), or a constant factor on logits."""
+
+from day0.registry.family import Family, real
+
+FAMILY = Family(
+    name="softcap",
+    what="scale, then cap * tanh(x / cap) where cap is given",
+    inputs=("x",),
+    outputs=("y",),
+    attrs={"cap": real(None), "scale": real(1.0)},
+    infer=lambda s: {"y": s.inputs["x"]},
+    flops=lambda s, c: 4.0 * s.width("x"),
+)

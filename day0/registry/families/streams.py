@@ -1,0 +1,22 @@
+"""One value copied to m residual streams, or their mean."""
+
+from day0.ir.tensor import TensorSpec
+from day0.registry.family import Family, Shapes, number, word
+
+
+def _out(shapes: Shapes) -> dict[str, TensorSpec]:
+    count, width = shapes.attrs["num_streams"], shapes.width("x")
+    width = width * count if shapes.attrs["rule"] == "copy" else width // count
+    spec = TensorSpec(dims=(shapes.rows("x"), width), format=shapes.inputs["x"].format)
+    return {"y": spec}
+
+
+FAMILY = Family(
+    name="streams",
+    what="copy: one value to m streams, side by side; mean: the streams' mean",
+    inputs=("x",),
+    outputs=("y",),
+    attrs={"num_streams": number(), "rule": word("copy", "mean")},
+    infer=_out,
+    flops=lambda s, c: float(s.width("x")),
+)

@@ -1,0 +1,1 @@
+"""Analysis -> JSON and terminal text."""

@@ -1,0 +1,226 @@
+"""Analysis -> the JSON of schema day0.analysis/1 (DESIGN section 5)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from day0.analysis import caches
+from day0.analysis.analyze import Analysis
+from day0.analysis.cost import Cost
+from day0.analysis.inventory import Entry
+from day0.analysis.proof import Proof
+from day0.ir.fact import Fact, Finding
+from day0.ir.graph import Graph
+from day0.ir.op import Op
+from day0.ir.tensor import TensorSpec
+from day0.mechanisms.spec import LayerSpec
+from day0.report.schema import ANALYSIS_SCHEMA
+
+
+def to_json(analysis: Analysis) -> dict[str, Any]:
+    """Plain data, ready for json.dump."""
+    spec, model = analysis.spec, analysis.model
+    return {
+        "schema": ANALYSIS_SCHEMA,
+        "model": {
+            "id": analysis.id,
+            "revision": analysis.revision,
+            "origin": analysis.origin,
+            "architectures": list(spec.architectures),
+            "model_type": spec.model_type,
+            "dtype": spec.dtype,
+            "context_length": spec.context_length,
+            "vocab_size": spec.vocab_size,
+            "hidden_size": spec.shape.hidden_size,
+            "num_layers": len(spec.layers),
+        },
+        "params": {
+            "total": analysis.params.total,
+            "trunk": analysis.params.trunk,
+            "drafts": analysis.params.drafts,
+            "opaque": analysis.params.opaque,
+            "active": analysis.params.active,
+            "embedding": analysis.params.embedding,
+            "lookup": analysis.params.lookup,
+            "by_role": dict(analysis.params.by_role),
+        },
+        "bytes": {
+            "checkpoint": analysis.bytes.checkpoint,
+            "by_format": dict(analysis.bytes.by_format),
+        },
+        "layers": [
+            layer_view(index, layer, analysis.spec.residual.stem)
+            for index, layer in enumerate(spec.layers)
+        ],
+        "graph": _graph(model.graphs["main"]),
+        "drafts": {name: _graph(graph) for name, graph in model.graphs.items() if name != "main"},
+        "inventory": [_entry(entry) for entry in analysis.entries],
+        "new_fraction": {
+            "ops": analysis.new_fraction.ops,
+            "params": analysis.new_fraction.params,
+            "flops": analysis.new_fraction.flops,
+            "bytes": analysis.new_fraction.bytes,
+        },
+        "caches": caches.rows(model, analysis.recipe),
+        "kv_bytes_per_token": analysis.cache_totals.kv_bytes_per_token,
+        "index_bytes_per_token": analysis.cache_totals.index_bytes_per_token,
+        "state_bytes_per_sequence": analysis.cache_totals.state_bytes_per_sequence,
+        "window_bytes_per_sequence": analysis.cache_totals.window_bytes_per_sequence,
+        "proof": _proof(analysis.proof),
+        "semantics": {
+            "settled": analysis.settled,
+            "assumed": [_fact(fact) for fact in analysis.assumed],
+        },
+        "facts": [_fact(fact) for fact in model.facts.values()],
+        "groups": [
+            {
+                "name": group.name,
+                "role": group.role,
+                "tensors": len(group.tensors),
+                "params": group.params,
+                "bytes": group.bytes,
+            }
+            for group in model.groups
+        ],
+        "config": {"unread_keys": list(analysis.unread_keys)},
+        "quant": {
+            "source": analysis.quant_source,
+            "stored": [
+                {
+                    "format": row.format,
+                    "weights": row.weights,
+                    "params": row.parameters,
+                    "bytes": row.bytes,
+                }
+                for row in analysis.quant.stored
+            ],
+            "coverage": analysis.quant.coverage,
+            "conflicts": [finding.message for finding in analysis.quant.conflicts],
+        },
+        "recipe": analysis.recipe.name,
+        "cost": {name: _cost(cost) for name, cost in analysis.costs.items()},
+        "findings": [_finding(finding) for finding in analysis.findings],
+        "read": list(analysis.read),
+    }
+
+
+def layer_view(index: int, layer: LayerSpec, residual: str) -> dict[str, Any]:
+    """{"index", "mixer", "ffn", "residual"}: mechanism stems, lists joined with "+"."""
+    names: dict[str, list[str]] = {"mixer": [], "ffn": []}
+    for sublayer in layer.sublayers:
+        slot = "ffn" if sublayer.name.startswith("ffn") else "mixer"
+        for branch in sublayer.branches:
+            names[slot].append(kind_of(branch.stem, branch.spec))
+    return {
+        "index": index,
+        "mixer": "+".join(names["mixer"]),
+        "ffn": "+".join(names["ffn"]),
+        "residual": residual,
+    }
+
+
+def kind_of(stem: str, spec: Any) -> str:
+    """The mechanism's stem with what its spec adds: "sparse_mla", "sliding_gqa", "hash_moe"."""
+    if getattr(spec, "window", 0) and stem in ("gqa", "mla"):
+        return f"sliding_{stem}"
+    if stem == "mla" and (spec.indexer is not None or spec.topk_of >= 0):
+        return "sparse_mla"
+    if stem == "moe" and spec.hashed:
+        return "hash_moe"
+    return stem
+
+
+def _graph(graph: Graph) -> dict[str, Any]:
+    return {
+        "inputs": list(graph.inputs),
+        "outputs": list(graph.outputs),
+        "ops": [_op(op) for op in graph.ops],
+        "values": {name: _spec(spec) for name, spec in graph.values.items()},
+    }
+
+
+def _op(op: Op) -> dict[str, Any]:
+    return {
+        "id": op.id,
+        "family": op.family,
+        "inputs": dict(op.inputs),
+        "outputs": dict(op.outputs),
+        "attrs": _plain(dict(op.attrs)),
+        "weights": dict(op.weights),
+        "caches": [{"slot": use.slot, "cache": use.cache, "mode": use.mode} for use in op.caches],
+        "because": list(op.because),
+    }
+
+
+def _spec(spec: TensorSpec) -> dict[str, Any]:
+    return {"dims": list(spec.dims), "format": spec.format}
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    return {
+        "family": entry.family,
+        "count": entry.count,
+        "layers": list(entry.layers),
+        "attrs": _plain(dict(entry.attrs)),
+        "weights": {slot: _spec(spec) for slot, spec in entry.shapes.weights.items()},
+        "inputs": {slot: _spec(spec) for slot, spec in entry.shapes.inputs.items()},
+        "verdict": entry.verdict.status,
+        "impl": entry.verdict.impl,
+        "reasons": list(entry.verdict.reasons),
+        "params": entry.params,
+        "flops_per_token": entry.decode.flops,
+        "bytes_per_token": entry.decode.bytes,
+        "prefill_flops_per_token": entry.prefill.flops,
+        "because": list(entry.because),
+    }
+
+
+def _proof(proof: Proof) -> dict[str, Any]:
+    return {
+        "status": proof.status,
+        "expected": proof.expected,
+        "matched": proof.matched,
+        "missing": list(proof.missing),
+        "unexpected": list(proof.unexpected),
+        "shape": list(proof.shape),
+        "dtype": list(proof.dtype),
+        "unexplained_bytes": proof.unexplained_bytes,
+        "opaque_bytes": proof.opaque_bytes,
+    }
+
+
+def _fact(fact: Fact) -> dict[str, Any]:
+    return {
+        "path": fact.path,
+        "value": _plain(fact.value),
+        "how": fact.how,
+        "source": fact.source,
+        "decisive": fact.decisive,
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "code": finding.code,
+        "severity": finding.severity,
+        "message": finding.message,
+        "evidence": list(finding.evidence),
+    }
+
+
+def _cost(cost: Cost) -> dict[str, float]:
+    return {
+        "flops_per_token": cost.flops,
+        "weight_bytes_per_token": cost.weight_bytes,
+        "cache_bytes_per_token": cost.cache_bytes,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as lists; non-finite floats as the words that JSON has no number for."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        if isinstance(value, float) and (value != value or value in (float("inf"), -float("inf"))):
+            return str(value)
+        return value
+    return [_plain(item) for item in value]
