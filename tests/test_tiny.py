@@ -9,7 +9,6 @@ import pytest
 
 from tests.tiny import ALL_TYPES, COMPOSITES, TYPES, build, cache_bytes, model, rename
 from tests.tiny.shared import build_once
-from tests.tiny_fixtures import tiny as tiny
 
 needs_transformers = pytest.mark.skipif(
     find_spec("transformers") is None, reason="transformers is not installed"

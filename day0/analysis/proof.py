@@ -4,9 +4,10 @@ It speaks of tensors only: names, shapes, dtypes, and that every stored element 
 weight or named as padding. What the numbers mean is a matter of facts.
 """
 
+import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -39,12 +40,11 @@ class Proof:
 
 @dataclass(slots=True)
 class _Claim:
-    """One stored tensor a leaf asks for."""
+    """One stored tensor a leaf asks for and does not get."""
 
     leaf: Leaf
     part: str
     name: str
-    header: TensorHeader | None
 
 
 def prove(model: Model, headers: Headers | None) -> Proof:
@@ -57,26 +57,29 @@ def prove(model: Model, headers: Headers | None) -> Proof:
     claimed: set[str] = set()
     missing: list[_Claim] = []
     wrong: list[tuple[str, str]] = []
-    dtypes: list[str] = []
+    dtypes: list[tuple[str, str]] = []
     matched = 0
     for leaf, count, _ in leaves:
-        for claim in _claims(leaf, count, tensors):
-            header = claim.header
-            if header is None:
-                missing.append(claim)
-                continue
-            claimed.add(claim.name)
-            matched += 1
-            part = _part(leaf.format, claim.part)
-            if not part.fits(leaf.dims, header.shape):
-                usual = list(part.shape(leaf.dims))
-                wrong.append((claim.name, f"is {list(header.shape)}, expected {usual}"))
-            if header.dtype not in part.dtypes:
-                dtypes.append(f"{claim.name} is {header.dtype}, expected {part.dtypes[0]}")
+        for part_name, name in leaf.parts or (("data", leaf.name),):
+            part = _part(leaf.format, part_name)
+            shapes, allowed = part.shapes(leaf.dims), part.dtypes
+            for full in _numbered(name, count):
+                header = tensors.get(full)
+                if header is None:
+                    missing.append(_Claim(leaf, part_name, full))
+                    continue
+                claimed.add(full)
+                matched += 1
+                if shapes and header.shape not in shapes:
+                    usual = list(part.shape(leaf.dims))
+                    wrong.append((full, f"is {list(header.shape)}, expected {usual}"))
+                if header.dtype not in allowed:
+                    dtypes.append((full, f"is {header.dtype}, expected {allowed[0]}"))
     grouped = {name for group in model.groups for name in group.tensors}
     left = [name for name in tensors if name not in claimed and name not in grouped]
     partly, unused = _coverage(leaves, tensors)
     deviants = _deviants(leaves, tensors)
+    foreign = [f"{name} {text}" for name, text in dtypes if name not in deviants]
     gone, left, renamed = _renamed(missing, left, tensors)
     findings = [
         *_missing_findings(gone),
@@ -84,16 +87,16 @@ def prove(model: Model, headers: Headers | None) -> Proof:
         *renamed,
         *_some("shape_mismatch", "error", "tensors of another shape than the model needs",
                [f"{name} {text}" for name, text in wrong]),
-        *_some("dtype_mismatch", "error", "tensors of another dtype than their format has", dtypes),
+        *_some("dtype_mismatch", "error", "tensors of another dtype than their format has", foreign),
         *_some("dtype_deviates", "warning", "tensors of another dtype than their equals in other "
-               "layers", deviants),
+               "layers", list(deviants.values())),
         *_some("partly_used", "error", "tensors of which no weight uses some elements", partly),
     ]  # fmt: skip
     unexplained = unused + sum(tensors[name].bytes for name in left)
     status = "proved"
     if missing or left or partly or renamed:
         status = "incomplete"
-    if wrong or dtypes or deviants:
+    if wrong or foreign or deviants:
         status = "contradicted"
     return Proof(
         status=status,
@@ -102,7 +105,7 @@ def prove(model: Model, headers: Headers | None) -> Proof:
         missing=tuple(claim.name for claim in missing),
         unexpected=tuple(left),
         shape=tuple(f"{name} {text}" for name, text in wrong),
-        dtype=tuple([*dtypes, *deviants]),
+        dtype=(*foreign, *deviants.values()),
         unexplained_bytes=unexplained,
         opaque_bytes=sum(group.bytes for group in model.groups),
         findings=tuple(findings),
@@ -134,17 +137,12 @@ def _part(format_name: str, part: str) -> formats.Part:
     return found.parts[0] if part == "data" and len(found.parts) == 1 else found.part(part)
 
 
-def _claims(leaf: Leaf, count: int, tensors: Mapping[str, TensorHeader]) -> Iterator[_Claim]:
-    parts = leaf.parts or (("data", leaf.name),)
+def _numbered(name: str, count: int) -> Sequence[str]:
+    """The stored names behind a leaf's name: one, or one for each of `count` experts."""
     if not count:
-        for part, name in parts:
-            yield _Claim(leaf, part, name, tensors.get(name))
-        return
-    for part, name in parts:
-        before, after = name.split("{e}")
-        for index in range(count):
-            full = f"{before}{index}{after}"
-            yield _Claim(leaf, part, full, tensors.get(full))
+        return (name,)
+    before, _, after = name.partition("{e}")
+    return [f"{before}{index}{after}" for index in range(count)]
 
 
 def _coverage(
@@ -189,33 +187,26 @@ def _used_share(leaf: Leaf, chains: list[tuple[Pick, ...]]) -> float:
 
 def _deviants(
     leaves: list[tuple[Leaf, int, list[tuple[Pick, ...]]]], tensors: Mapping[str, TensorHeader]
-) -> list[str]:
+) -> dict[str, str]:
     """Data tensors whose dtype differs from most of the same name in other layers or experts."""
     seen: dict[str, Counter[str]] = defaultdict(Counter)
-    names: dict[tuple[str, str], list[str]] = defaultdict(list)
     for leaf, count, _ in leaves:
         data = leaf.parts[0][1] if leaf.parts else leaf.name
         pattern = _NUMBER.sub("*", data.replace("{e}", "*"))
-        total = range(count) if count else (0,)
-        before, _, after = data.partition("{e}")
-        for index in total:
-            full = f"{before}{index}{after}" if count else data
+        counts = seen[pattern]
+        for full in _numbered(data, count):
             header = tensors.get(full)
             if header is not None:
-                seen[pattern][header.dtype] += 1
-                if len(seen[pattern]) > 1 or index == 0:
-                    names[pattern, header.dtype].append(full)
-    found = []
+                counts[header.dtype] += 1
+    found = {}
     for pattern, counts in seen.items():
-        if len(counts) == 1:
+        if len(counts) < 2:
             continue
         (usual, most), *others = counts.most_common()
         for dtype, number in others:
             if number * 4 <= most:
-                found.extend(
-                    f"{name} is {dtype}, its equals are {usual}"
-                    for name in _all_of(pattern, dtype, tensors)
-                )
+                for name in _all_of(pattern, dtype, tensors):
+                    found[name] = f"{name} is {dtype}, its equals are {usual}"
     return found
 
 
@@ -229,16 +220,15 @@ def _all_of(pattern: str, dtype: str, tensors: Mapping[str, TensorHeader]) -> li
 def _renamed(
     missing: list[_Claim], left: list[str], tensors: Mapping[str, TensorHeader]
 ) -> tuple[list[_Claim], list[str], list[Finding]]:
-    """Pairs of a missing and a left-over tensor that share parent layer, last component and shape
-    look like a renaming: told once instead of twice."""
-    pool: dict[tuple[str, str, tuple[int, ...]], list[str]] = defaultdict(list)
+    """Pairs of a missing and a left-over tensor that share layer, last component and number of
+    elements look like a renaming: told once instead of twice."""
+    pool: dict[tuple[str, str, int], list[str]] = defaultdict(list)
     for name in left:
-        pool[_layer_of(name), name.split(".", 1)[-1].rsplit(".", 2)[-1],
-             tensors[name].shape].append(name)  # fmt: skip
+        pool[_layer_of(name), name.rpartition(".")[2], tensors[name].elements].append(name)
     gone, pairs, taken = [], [], set()
     for claim in missing:
         shape = _part(claim.leaf.format, claim.part).shape(claim.leaf.dims)
-        key = _layer_of(claim.name), claim.name.split(".", 1)[-1].rsplit(".", 2)[-1], shape
+        key = _layer_of(claim.name), claim.name.rpartition(".")[2], math.prod(shape)
         if pool.get(key):
             other = pool[key].pop(0)
             taken.add(other)

@@ -182,7 +182,7 @@ def _against_lists(
         if not formats.get(leaf.format).quantised:
             if promised is not None:
                 names["plain"].append(leaf.name)
-        elif config.excluded(name):
+        elif config.excluded(name) or _expert_excluded(leaf.name, config):
             names["excluded"].append(leaf.name)
         elif promised is None:
             names["unlisted"].append(leaf.name)
@@ -213,6 +213,14 @@ def _against_lists(
         message = f"{where} promises {promised}, the headers hold {actual}"
         found.append(_finding("format-differs", "warning", message, some))
     return found
+
+
+def _expert_excluded(name: str, config: QuantConfig) -> bool:
+    """Whether a list excludes one single expert of a stack, by its number."""
+    if "{e}" not in name:
+        return False
+    numbers = {match for entry in config.listed for match in re.findall(r"experts\.(\d+)", entry)}
+    return any(config.excluded(name.replace("{e}", number)) for number in numbers)
 
 
 def _about_config(config: QuantConfig | None) -> list[Finding]:

@@ -185,11 +185,12 @@ def _incomplete(
     present = total - len(absent) if found is None else found
     headers = Headers(tensors=tensors, shards=())
     elements = sum(header.elements for header in tensors.values())
-    source = f" that {files.where(index)} names" if index else " that their names promise"
-    first = f"; first absent: {absent[0]}" if absent else ""
+    reason = "their names promise more, and all must be there"
+    if absent:
+        reason = f"{files.where(index)} also names {absent[0]}, and all must be there"
     return Day0Error(
-        f"{present} of {total} shards{source} are present, total unknown "
-        f"(>= {elements:,} stored elements, {headers.data_bytes:,} bytes){first}",
+        f"{present} of {total} shards present, total unknown "
+        f"(>= {elements:,} stored elements, {headers.data_bytes:,} bytes): {reason}",
         hint=files.advice,
     )
 

@@ -17,6 +17,7 @@ class CacheSpec:
     `role`: which word of a recipe decides the format: "kv" (keys, values, latents), "index",
     "state" (recurrent state), "conv" (tails of raw inputs).
     `rollback`: "overwrite" (addressed by position) or "versions" (one slot a draft token).
+    `slotted`: a window that lives in the sequence's slot (conv tails, open pools), not in pages.
     `align`: a prefix snapshot may end only at multiples of this many tokens.
     """
 
@@ -29,6 +30,7 @@ class CacheSpec:
     span: int = 0
     rollback: str = "overwrite"
     align: int = 1
+    slotted: bool = False
 
     @property
     def elements(self) -> int:

@@ -39,8 +39,9 @@ _BLOCKS, _RESTART = "attn_residual.blocks", "attn_residual.restart"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttnResidual:
     """`stores`: this sublayer stores a block and restarts the sum. `query` "norm*proj" (the product
-    of a gain and a projection), "proj", "vector", or "none" (one source, no mix). `scale`: factor on the scores (1, or
-    hidden_size^-1/2); `normed_values`: the mix sums normed sources instead of raw ones."""
+    of a gain and a projection), "proj", "vector", or "none" (one source, no mix). `scale`: factor
+    on the scores (1, or hidden_size^-1/2). `normed_values`: the mix sums normed sources instead of
+    raw ones."""
 
     block_size: int
     stores: bool = False

@@ -155,7 +155,8 @@ class ConfigReader:
             value, source = self.known[path]
             return value, "known", source
         for key in keys:
-            if self.defaults.get(key) is not None:
+            # An explicit null overrides the class default (V2-Lite's q_lora_rank).
+            if self.defaults.get(key) is not None and _dig(self.raw, key) is _NONE:
                 return self.defaults[key], "default", f"class default of {self.defaults_of}"
         if default is not _NONE:
             return default, "default", "absent key"

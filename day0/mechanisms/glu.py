@@ -44,20 +44,18 @@ class Glu:
     bias: bool = False
 
 
+FUNCTIONS = {
+    "silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_new": "gelu_tanh", "relu2": "relu2", "relu": "relu", "situ": "situ",
+    "swigluoai": "swigluoai",
+}  # fmt: skip
+
+
 def activation(layer: Layer, scope: str) -> Activation:
     """The activation as the config spells it; `scope` "dense", "shared" or "experts" selects
     among facts that differ by place (clamps)."""
     cfg = layer.cfg
-    name = cfg.get("ffn.activation", "hidden_act", "hidden_activation", "activation_function",
-                   assume="silu")  # fmt: skip
-    name = cfg.known.get("ffn.function", (name, ""))[0]
-    function = {
-        "silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh",
-        "gelu_new": "gelu_tanh", "relu2": "relu2", "relu": "relu", "situ": "situ",
-        "swigluoai": "swigluoai",
-    }.get(name)  # fmt: skip
-    if function is None:
-        function = cfg.get("ffn.function", assume="silu", decisive=True)
+    function = _function(layer)
     limit = None
     if cfg.get(f"ffn.clamped.{scope}", default=True):
         limit = cfg.get("ffn.limit", "swiglu_limit", default=None)
@@ -74,6 +72,18 @@ def activation(layer: Layer, scope: str) -> Activation:
         if function == "situ"
         else None,
     )
+
+
+def _function(layer: Layer) -> str:
+    """Our tables win over the word: gpt-oss says silu and means swigluoai."""
+    cfg = layer.cfg
+    name = cfg.get("ffn.activation", "hidden_act", "hidden_activation", "activation_function",
+                   assume="silu")  # fmt: skip
+    if "ffn.function" in cfg.known:
+        return FUNCTIONS[cfg.get("ffn.function", decisive=True)]
+    if name in FUNCTIONS:
+        return cfg.note("ffn.function", FUNCTIONS[name], "config", f"activation {name}")
+    return cfg.get("ffn.function", assume="silu", decisive=True)
 
 
 def sees(layer: Layer) -> bool:
@@ -93,8 +103,12 @@ def read(layer: Layer) -> Glu:
     cfg, at = layer.cfg, layer.at.child(*MODULES)
     return Glu(
         intermediate=cfg.get(
-            "ffn.intermediate", "dense_intermediate_size", "intermediate_size_mlp",
-            "intermediate_size", "ffn_hidden_size", "ffn_dim",
+            "ffn.intermediate",
+            "dense_intermediate_size",
+            "intermediate_size_mlp",
+            "intermediate_size",
+            "ffn_hidden_size",
+            "ffn_dim",
             derive=lambda: at.dim(0, *(f"{name}.weight" for name in UP)),
         ),  # fmt: skip
         activation=activation(layer, "dense"),

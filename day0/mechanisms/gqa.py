@@ -18,7 +18,7 @@ OUT = ("o_proj", "out_proj", "wo", "dense")
 class Gqa:
     """`qk_norm` "none", "head" (one weight of head_dim), "full" (over all heads' channels).
     `out_gate` "none" or "fused" (q_proj holds [q | gate] rows per head). `window` > 0: sliding.
-    `fused_qkv`: rows [q | k | v] of one tensor."""
+    `rope` None: no position enters. `zero_centered` is that of the q and k norms."""
 
     num_heads: int
     num_kv_heads: int
@@ -58,8 +58,6 @@ def read(layer: Layer) -> Gqa:
         derive=lambda: _per_head(at, kv_heads),
         default=shape.hidden_size // heads,
     )
-    gate = _out_gate(layer, at, heads * head_dim)
-    window = _window(layer)
     return Gqa(
         num_heads=heads,
         num_kv_heads=kv_heads,
@@ -67,16 +65,15 @@ def read(layer: Layer) -> Gqa:
         value_dim=cfg.get("gqa.value_dim", "v_head_dim", default=head_dim),
         scale=_scale(layer, head_dim),
         rope=_rope(layer, head_dim),
-        window=window,
+        window=_window(layer),
         softcap=cfg.get("gqa.softcap", "attn_logit_softcapping", default=None),
-        sink=at.has("sinks") or (not at.names and cfg.get("gqa.sink", default=False)),
+        sink=at.has("sinks") or bool(cfg.get("gqa.sink", default=False)),
         qk_norm=_qk_norm(layer, at, head_dim),
         norm_eps=shape.norm_eps,
         zero_centered=shape.zero_centered,
-        out_gate=gate,
+        out_gate=_out_gate(layer, at, heads * head_dim),
         qkv_bias=bool(cfg.get("gqa.qkv_bias", "attention_bias", "qkv_bias", default=False)),
-        out_bias=bool(cfg.get("gqa.out_bias", "attention_bias", default=False))
-        and (not at.names or at.has(*(f"{name}.bias" for name in OUT))),
+        out_bias=_out_bias(layer, at),
     )
 
 
@@ -96,29 +93,50 @@ def _scale(layer: Layer, head_dim: int) -> float:
 def _window(layer: Layer) -> int:
     if layer.word not in ("sliding", "chunked"):
         return 0
-    return layer.cfg.get("gqa.window", "sliding_window", "sliding_window_size", "attention_chunk_size")
+    return layer.cfg.get(
+        "gqa.window", "sliding_window", "sliding_window_size", "attention_chunk_size"
+    )
 
 
 def _rope(layer: Layer, head_dim: int) -> Rope | None:
     cfg = layer.cfg
     label = {"sliding": "sliding_attention"}.get(layer.word, "full_attention")
-    if cfg.get(f"gqa.no_rope.{label}", default=False, decisive=True) or _listed_no_rope(layer):
+    cfg.word("initial_context_length")  # gpt-oss: restates original_max_position_embeddings
+    if _listed_no_rope(layer):
+        return None
+    if cfg.get(f"gqa.no_rope.{label}", assume=False):
         return None
     found = table(cfg, label)
     if found is None:
-        return None
-    partial = cfg.get("gqa.partial", derive=lambda: found.partial, default=1.0)
-    rotary = cfg.word("rotary_dim")
-    dims = int(head_dim * partial)
-    if rotary and found.partial is None and not cfg.known.get("gqa.partial"):
-        dims = cfg.note("gqa.rope_dims", int(rotary), "config", "config.json:rotary_dim")
+        return _without_words(layer, label)
     return Rope(
-        dims=dims,
+        dims=_rope_dims(layer, head_dim, found.partial),
         theta=found.theta,
         scaling=found.scaling,
         args=found.args,
         pairing=cfg.get("gqa.rope_pairing", assume="half"),
     )
+
+
+def _without_words(layer: Layer, label: str) -> None:
+    """No rotary words: no rotary embedding, which only some types are known to mean by it."""
+    cfg = layer.cfg
+    path = f"gqa.no_rope_without_words.{label}"
+    if "gqa.no_rope_without_words" in cfg.known or cfg.says("rope_parameters", "rope_scaling"):
+        cfg.note(path, True, "config", "no rotary words", decisive=True)
+    else:
+        cfg.get(path, assume=True, decisive=True)
+
+
+def _rope_dims(layer: Layer, head_dim: int, partial: float | None) -> int:
+    cfg = layer.cfg
+    rotary = cfg.word("rotary_dim")
+    if partial is not None:
+        cfg.note("gqa.partial", partial, "config", "partial rotary factor", decisive=True)
+        return int(head_dim * partial)
+    if rotary:
+        return cfg.note("gqa.rope_dims", int(rotary), "config", "config.json:rotary_dim")
+    return int(head_dim * cfg.get("gqa.partial", default=1.0, decisive=True))
 
 
 def _listed_no_rope(layer: Layer) -> bool:
@@ -131,27 +149,43 @@ def _listed_no_rope(layer: Layer) -> bool:
 
 
 def _qk_norm(layer: Layer, at: Scope, head_dim: int) -> str:
+    """The stored weight's size tells the kind. Where it is not stored but the config or our
+    tables promise it, it is expected, so that the proof names the missing tensor."""
     cfg = layer.cfg
+    word = cfg.word("use_qk_norm")
+    cfg.word("qk_norm_type")  # MiniMax-M3: per_head, as the weight's size tells
     rows = at.dim(0, "q_norm.weight")
     if rows is not None:
         kind = "head" if rows == head_dim else "full"
         return cfg.note("gqa.qk_norm", kind, "header", "rows of q_norm")
-    if at.names:
-        return "none"
-    if cfg.word("use_qk_norm"):
-        return cfg.note("gqa.qk_norm", "head", "config", "config.json:use_qk_norm")
+    if word is not None:
+        kind = "head" if word else "none"
+        return cfg.note("gqa.qk_norm", kind, "config", "config.json:use_qk_norm")
     return cfg.get("gqa.qk_norm", default="none")
 
 
 def _out_gate(layer: Layer, at: Scope, width: int) -> str:
     cfg = layer.cfg
+    word = cfg.word("attn_output_gate", "attention_output_gate")
     rows = at.dim(0, "q_proj.weight")
-    if rows is not None:
-        kind = "fused" if rows == 2 * width else "none"
+    if rows is not None and rows in (width, 2 * width):
+        kind = "none" if rows == width else "fused"
         return cfg.note("gqa.out_gate", kind, "header", "rows of q_proj")
-    if cfg.word("attn_output_gate"):
-        return cfg.note("gqa.out_gate", "fused", "config", "config.json:attn_output_gate")
+    if word is not None:
+        kind = "fused" if word else "none"
+        return cfg.note("gqa.out_gate", kind, "config", "config.json:attn_output_gate")
     return cfg.get("gqa.out_gate", default="none")
+
+
+def _out_bias(layer: Layer, at: Scope) -> bool:
+    """attention_bias means q, k and v in some types (GLM-4.5) and the output too in others."""
+    cfg = layer.cfg
+    if at.names and at.has(*(f"{name}.weight" for name in OUT)):
+        stored = at.has(*(f"{name}.bias" for name in OUT))
+        return cfg.note("gqa.out_bias", stored, "header", "bias of the output projection")
+    if "gqa.out_bias" in cfg.known:
+        return bool(cfg.get("gqa.out_bias"))
+    return bool(cfg.get("gqa.out_bias", "attention_bias", default=False))
 
 
 def flow(spec: Gqa, b: Builder, x: str, at: Scope, flow: Flow) -> str:
@@ -192,9 +226,7 @@ def queries(spec: Gqa, b: Builder, x: str, at: Scope) -> tuple[str, str | None]:
         q = b.linear("q_proj", x, rows[0], role="attention_proj", bias=biases[0])
         gate = b.linear("gate_proj", x, rows[1], role="attention_proj", bias=biases[1])
     else:
-        q = b.project(
-            "q_proj", x, at, "q_proj", nh * dh, role="attention_proj", bias=spec.qkv_bias
-        )
+        q = b.project("q_proj", x, at, "q_proj", nh * dh, role="attention_proj", bias=spec.qkv_bias)
     q = _norm(spec, b, "q_norm", q, at, nh)
     if spec.rope is not None:
         q = rotate(b, "q_rope", q, spec.rope, heads=nh)

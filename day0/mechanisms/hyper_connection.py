@@ -48,7 +48,7 @@ def says(layer: Layer) -> bool:
 
 def read(layer: Layer, name: str) -> HyperConnection:
     """`name` "mixer", "ffn" or "stream" (the model's own spec)."""
-    cfg, at = layer.cfg, layer.at
+    cfg = layer.cfg
     streams = cfg.get("hyper.num_streams", "hc_mult", derive=lambda: _streams(layer))
     variant = _variant(layer)
     return HyperConnection(
@@ -77,13 +77,16 @@ def _variant(layer: Layer) -> str:
         return layer.cfg.note("hyper.variant", variant, "header", "scales of the first sublayer")
     if layer.cfg.says("hc_magnitude"):
         return layer.cfg.note("hyper.variant", "identity", "config", "config.json:hc_magnitude")
+    if layer.cfg.says("hc_sinkhorn_iters"):
+        return layer.cfg.note(
+            "hyper.variant", "sinkhorn", "config", "config.json:hc_sinkhorn_iters"
+        )
     return layer.cfg.get("hyper.variant", assume="sinkhorn", decisive=True)
 
 
 def _end(layer: Layer) -> str:
     """Stored head weights decide; without any, only words tell a mean from other ways."""
-    outside = layer.at.outside()
-    if outside.has(*_spellings("head", "fn")):
+    if layer.at.root().has(*_spellings("head", "fn")):
         return layer.cfg.note("hyper.end", "head", "header", "the stored head of the streams")
     assumed = "mean" if layer.at.names else "head"
     return layer.cfg.get("hyper.end", assume=assumed, decisive=True)
@@ -114,7 +117,7 @@ def enter(spec: HyperConnection, b: Builder, flow: Flow, at: Scope, name: str) -
 def leave(
     spec: HyperConnection, b: Builder, flow: Flow, y: str, normed: str, at: Scope, name: str
 ) -> None:
-    inputs = {"x": flow.x, "y": y, **flow.kept.pop(WRITE)}
+    inputs = {"x": flow.x, "update": y, **flow.kept.pop(WRITE)}
     flow.x = b.op("hyper_write", "residual", inputs, num_streams=spec.num_streams)["y"]
 
 

@@ -3,7 +3,7 @@ one weight per stream; n-gram features join the streams before a layer (architec
 
 from dataclasses import dataclass
 
-from day0.mechanisms import ngram
+from day0.mechanisms import ngram as ngrams
 from day0.mechanisms.builder import Builder
 from day0.mechanisms.names import Scope
 from day0.mechanisms.residual import Residual
@@ -26,7 +26,7 @@ class HyperGate:
     rank: int
     eps: float
     zero_centered: bool
-    ngram: ngram.Ngram | None = None
+    ngram: ngrams.Ngram | None = None
 
 
 def sees(layer: Layer) -> bool:
@@ -50,7 +50,7 @@ def read(layer: Layer, name: str) -> HyperGate:
         ),
         eps=layer.shape.norm_eps,
         zero_centered=layer.shape.zero_centered,
-        ngram=ngram.read(layer, streams) if name == "mixer" and ngram.owned(layer) else None,
+        ngram=ngrams.read(layer, streams) if name == "mixer" and ngrams.owned(layer) else None,
     )
 
 
@@ -64,7 +64,7 @@ def begin(spec: HyperGate, b: Builder, flow: Flow) -> None:
 def enter(spec: HyperGate, b: Builder, flow: Flow, at: Scope, name: str) -> str:
     if spec.ngram is not None:
         with b.at("ngram"):
-            features = ngram.flow(spec.ngram, b, flow.x, at.child("ple"), flow)
+            features = ngrams.flow(spec.ngram, b, flow.x, at.child("ple"), flow)
             flow.x = b.op("add", "add", {"a": flow.x, "b": features})["y"]
     outputs = _gate(spec, b, flow.x, "hyper", at.child(MODULES[name]), inject=True)
     flow.kept[WRITE] = outputs["post"]
@@ -74,7 +74,7 @@ def enter(spec: HyperGate, b: Builder, flow: Flow, at: Scope, name: str) -> str:
 def leave(
     spec: HyperGate, b: Builder, flow: Flow, y: str, normed: str, at: Scope, name: str
 ) -> None:
-    inputs = {"x": flow.x, "y": y, "post": flow.kept.pop(WRITE)}
+    inputs = {"x": flow.x, "update": y, "post": flow.kept.pop(WRITE)}
     flow.x = b.op("hyper_write", "residual", inputs, num_streams=spec.num_streams)["y"]
 
 

@@ -1,8 +1,10 @@
 """The lightning indexer of sparse latent attention: scores over cached index keys, top-k of them
 (architectures.md [DSA] and 2.1, 2.4-2.5, 2.11-2.14)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from day0.ir.fact import Finding
 from day0.ir.tensor import TensorSpec
 from day0.mechanisms.builder import Builder
 from day0.mechanisms.names import Scope
@@ -60,6 +62,22 @@ def promised(layer: Layer) -> bool | None:
     return max(index - offset + 1, 0) % every == 0
 
 
+def conflicts(layers: Iterable[Layer]) -> list[Finding]:
+    """Layers that the config and the tensors do not both give an indexer; the tensors count."""
+    wrong = [layer.index for layer in layers if promised(layer) not in (None, owned(layer))]
+    if not wrong:
+        return []
+    return [
+        Finding(
+            code="indexer_conflict",
+            severity="warning",
+            message=f"config.json and the tensors disagree on which layers have an indexer: "
+            f"{', '.join(map(str, wrong[:6]))}; the tensors count",
+            evidence=("indexer_types", "index_topk_pattern", "index_topk_freq"),
+        )
+    ]
+
+
 def read(layer: Layer, rope: Rope | None) -> Indexer:
     """`rope` is the main attention's; the indexer's own pairing and place are facts."""
     cfg = layer.cfg
@@ -67,6 +85,7 @@ def read(layer: Layer, rope: Rope | None) -> Indexer:
     dims = cfg.get("indexer.head_dim", "index_head_dim", derive=lambda: at.dim(0, "wk.weight"))
     pool = cfg.word("index_kpool") or 0
     own = None
+    cfg.word("indexer_rope_interleave")  # says nothing where nothing is rotated (GLM-5.3-Flash)
     if rope is not None:
         own = Rope(
             dims=rope.dims,
@@ -89,11 +108,17 @@ def read(layer: Layer, rope: Rope | None) -> Indexer:
         top_k=cfg.get("indexer.top_k", "index_topk"),
         q_input=hidden,
         rope=own,
-        k_norm_eps=cfg.get("indexer.k_norm_eps", default=1e-6),
+        k_norm_eps=_k_norm_eps(layer),
         pool=pool,
         tail=bool(pool and cfg.get("indexer.tail", "index_kpool_always_select_tail", default=True)),
         ssmax=at.has("ssmax_scaling.s") or (not at.names and hidden == "hidden"),
     )
+
+
+def _k_norm_eps(layer: Layer) -> float:
+    """"norm.eps" stands for the config's own (HY-V4)."""
+    value = layer.cfg.get("indexer.k_norm_eps", default=1e-6)
+    return layer.shape.norm_eps if value == "norm.eps" else value
 
 
 def _pairing(layer: Layer) -> str:
@@ -186,7 +211,7 @@ def _query(
 
 def _keys(spec: Indexer, b: Builder, x: str, k: str, at: Scope) -> str:
     di = spec.head_dim
-    entry = (("key", TensorSpec(dims=(di,), format=b.plain)),)
+    entry = (("entry", TensorSpec(dims=(di,), format=b.plain)),)
     if not spec.pool:
         keys = b.cache("keys", growth="per-token", role="index", parts=entry)
         b.op("cache_write", "write", {"part0": k}, {}, {"cache": (keys, "w")})
@@ -200,6 +225,7 @@ def _keys(spec: Indexer, b: Builder, x: str, k: str, at: Scope) -> str:
         "tail",
         growth="window",
         span=spec.pool - 1,
+        slotted=True,
         role="index",
         align=spec.pool,
         parts=(*entry, ("gate", TensorSpec(dims=(di,), format=b.plain))),

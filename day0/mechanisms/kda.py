@@ -65,8 +65,11 @@ def read(layer: Layer) -> Kda:
         num_heads=heads,
         head_dim=head_dim,
         conv_size=cfg.get(
-            "kda.conv_size", "linear_attn_config.short_conv_kernel_size", "linear_conv_kernel_dim",
-            "short_conv_kernel_size", derive=lambda: at.dim(2, "q_conv1d.weight"),
+            "kda.conv_size",
+            "linear_attn_config.short_conv_kernel_size",
+            "linear_conv_kernel_dim",
+            "short_conv_kernel_size",
+            derive=lambda: at.dim(2, "q_conv1d.weight"),
         ),  # fmt: skip
         lower_bound=_lower_bound(layer),
         gate_rank=0 if _full_forget(layer, at) else head_dim,

@@ -1,8 +1,8 @@
-"""Mixture of experts: router, experts, shared expert, latent width (architectures.md [NGR], 3.2)."""
+"""Mixture of experts: router, experts, shared expert, latent width (architectures.md [NGR])."""
 
 from dataclasses import dataclass
 
-from day0.ir.weight import Expr, Permute, Pick, Stack
+from day0.ir.weight import Expr, Leaf, Permute, Pick
 from day0.mechanisms.builder import Builder
 from day0.mechanisms.glu import Activation, activation, feed_forward
 from day0.mechanisms.names import Scope
@@ -21,17 +21,18 @@ SHARED = ("shared_experts", "shared_expert", "shared_mlp")
 NUM_EXPERTS = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts",
                "num_moe_experts")  # fmt: skip
 TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "top_k_experts",
-         "topk")  # fmt: skip
+         "topk", "experts_per_token")  # fmt: skip
 WIDTH = ("moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moe:
     """`layout` of the stored experts: "each" (one tensor an expert and matrix), "fused" ([E, 2I, H]
-    with rows [gate | up], and [E, H, I]), "transposed" ([E, H, 2I] with gate and up columns
-    interleaved, and [E, I, H]; gpt-oss). `shared` channels of the shared expert (0: none), gated
-    by one sigmoid value if `shared_gate`. `latent` > 0: the experts' own width (Kimi-K3).
-    `hashed`: experts come from a table by token id (DeepSeek-V4)."""
+    and [E, H, I]), "transposed" ([E, H, 2I] and [E, I, H]; gpt-oss in bf16). `interleaved`: gate
+    and up alternate along 2I, else they stand [gate | up]. `left_out`: score of experts outside
+    the chosen groups. `shared` channels of the shared expert (0: none), gated by one sigmoid value
+    if `shared_gate`. `latent` > 0: the experts' own width (Kimi-K3). `hashed`: experts come from a
+    table by token id (DeepSeek-V4)."""
 
     num_experts: int
     top_k: int
@@ -42,6 +43,7 @@ class Moe:
     num_groups: int = 1
     top_groups: int = 1
     group_score: str = "top2"
+    left_out: str = "lowest"
     renormalise: bool
     renormalise_eps: float
     scale: float
@@ -55,6 +57,7 @@ class Moe:
     latent_norm: bool = False
     norm_eps: float
     layout: str = "each"
+    interleaved: bool = False
 
 
 def sees(layer: Layer) -> bool:
@@ -71,9 +74,13 @@ def says(layer: Layer) -> bool:
 def read(layer: Layer) -> Moe:
     cfg, at = layer.cfg, layer.at.child(*MODULES)
     experts = cfg.get("moe.num_experts", *NUM_EXPERTS, derive=lambda: _experts(at))
-    groups = cfg.get("moe.num_groups", "n_group", "num_expert_group", default=1)
+    groups, top_groups, group_score = _groups(layer)
     width = cfg.get("moe.intermediate", *WIDTH)
+    cfg.word("mlp_bias")  # of dense layers; where experts have biases the tensors tell
+    cfg.word("intermediate_size")  # of dense layers, where the experts have a width of their own
+    cfg.word("experts_per_token")  # gpt-oss states num_experts_per_tok a second time
     shared = _shared_width(layer, at, width)
+    layout = _layout(at, layer, width)
     return Moe(
         num_experts=experts,
         top_k=cfg.get("moe.top_k", *TOP_K),
@@ -82,32 +89,35 @@ def read(layer: Layer) -> Moe:
         activation=activation(layer, "experts"),
         shared_activation=activation(layer, "shared"),
         num_groups=groups,
-        top_groups=cfg.get("moe.top_groups", "topk_group", default=1),
-        group_score=cfg.get("moe.group_score", default="top2"),
+        top_groups=top_groups,
+        group_score=group_score,
+        left_out=cfg.get("moe.left_out", assume="lowest") if groups > 1 else "lowest",
         renormalise=bool(
             cfg.get("moe.renormalise", "norm_topk_prob", "moe_renormalize", assume=True)
         ),
         renormalise_eps=cfg.get("moe.renormalise_eps", default=1e-20 if _sigmoid(layer) else 0.0),
         scale=cfg.get(
-            "moe.scale", "routed_scaling_factor", "router_scaling_factor", "route_scale",
-            "moe_routed_scaling_factor", default=1.0,
+            "moe.scale",
+            "routed_scaling_factor",
+            "router_scaling_factor",
+            "route_scale",
+            "moe_routed_scaling_factor",
+            default=1.0,
         ),  # fmt: skip
         bias=_bias(layer, at),
-        router_bias=at.has(*(f"{name}.bias" for name in ROUTER)) and not at.has(*BIAS)
-        if at.names
-        else bool(cfg.get("moe.router_bias", default=False)),
+        router_bias=(at.has(*(f"{name}.bias" for name in ROUTER)) and not at.has(*BIAS))
+        or bool(cfg.get("moe.router_bias", default=False)),
         expert_bias=at.has("experts.gate_up_proj_bias")
-        if at.names
-        else bool(cfg.get("moe.expert_bias", default=False)),
+        or bool(cfg.get("moe.expert_bias", default=False)),
         hashed=at.has(*TABLE) if at.names else layer.ffn_word == "hash",
         shared=shared,
         shared_gate=at.has("shared_expert_gate.weight")
-        if at.names
-        else bool(shared and cfg.get("moe.shared_gate", default=False)),
+        or bool(shared and cfg.get("moe.shared_gate", default=False)),
         latent=cfg.get("moe.latent", "routed_expert_hidden_size", default=0) or 0,
         latent_norm=bool(cfg.get("moe.latent_norm", "latent_moe_use_norm", default=False)),
         norm_eps=layer.shape.norm_eps,
-        layout=_layout(at, layer, width),
+        layout=layout,
+        interleaved=_interleaved(layer, at, layout),
     )
 
 
@@ -116,6 +126,20 @@ def _experts(at: Scope) -> int | None:
         if (count := at.count(pattern)) is not None:
             return count
     return at.dim(0, "experts.gate_up_proj", "gate.weight", "router.weight")
+
+
+def _groups(layer: Layer) -> tuple[int, int, str]:
+    """(number of groups, groups kept, a group's score). DeepSeek-V2's two methods rank groups by
+    their best expert, or ignore them; later models sum the two best."""
+    cfg = layer.cfg
+    groups = cfg.get("moe.num_groups", "n_group", "num_expert_group", default=1)
+    kept = cfg.get("moe.top_groups", "topk_group", default=1)
+    method = cfg.word("topk_method")
+    if method == "greedy":
+        return cfg.note("moe.num_groups", 1, "config", "config.json:topk_method"), 1, "top2"
+    if method == "group_limited_greedy":
+        return groups, kept, cfg.note("moe.group_score", "max", "config", "config.json:topk_method")
+    return groups, kept, cfg.get("moe.group_score", default="top2")
 
 
 def _score(layer: Layer, at: Scope) -> str:
@@ -132,22 +156,31 @@ def _score(layer: Layer, at: Scope) -> str:
 
 def _sigmoid(layer: Layer) -> bool:
     fact = layer.cfg.facts.get("moe.score")
-    return fact is not None and fact.value != "softmax"
+    return fact is not None and fact.value in ("sigmoid", "sqrtsoftplus")
 
 
 def _bias(layer: Layer, at: Scope) -> bool:
-    if at.names:
-        return at.has(*BIAS) and not at.has(*TABLE)
-    if layer.ffn_word == "hash":
+    """Whether selection has a bias; promised by a word or our tables it is expected, so that the
+    proof names it where it is missing."""
+    cfg = layer.cfg
+    method = cfg.word("topk_method")
+    switch = cfg.word("use_routing_bias")
+    if layer.ffn_word == "hash" or at.has(*TABLE):
         return False
-    method = layer.cfg.word("topk_method")
+    if at.has(*BIAS):
+        return cfg.note("moe.bias", True, "header", "a bias beside the router")
     if method is not None:
-        return layer.cfg.note("moe.bias", method == "noaux_tc", "config", "config.json:topk_method")
-    return bool(layer.cfg.get("moe.bias", default=_sigmoid(layer)))
+        return cfg.note("moe.bias", method == "noaux_tc", "config", "config.json:topk_method")
+    if switch is not None:
+        return cfg.note("moe.bias", bool(switch), "config", "config.json:use_routing_bias")
+    if at.names:
+        return bool(cfg.get("moe.bias", default=False))
+    return bool(cfg.get("moe.bias", default=_sigmoid(layer)))
 
 
 def _shared_width(layer: Layer, at: Scope, width: int) -> int:
     cfg = layer.cfg
+    cfg.word("shared_moe_mode")  # MiniMax-M1: the rule of a shared expert whose width it gives as 0
     own = cfg.word(
         "shared_expert_intermediate_size", "shared_intermediate_size",
         "moe_shared_expert_intermediate_size", "shared_experts_intermediate_size",
@@ -161,23 +194,33 @@ def _shared_width(layer: Layer, at: Scope, width: int) -> int:
         return 0
     if own is not None:
         return cfg.note("moe.shared", own * (1 if count is None else count), "config", "its width")
-    return cfg.note("moe.shared", width * count, "config", "count times the experts' width")
+    return cfg.note("moe.shared", width * (count or 0), "config", "count times the experts' width")
 
 
 def _layout(at: Scope, layer: Layer, width: int) -> str:
-    if not at.names or at.has(GATE[0].format(e=0), GATE[1].format(e=0)):
+    """Where gate_up_proj is square, down_proj is not, and the other way round."""
+    if not at.names:
+        return layer.cfg.get("moe.layout", default="each")
+    if at.has(GATE[0].format(e=0), GATE[1].format(e=0)):
         return "each"
-    if not at.has("experts.gate_up_proj"):
-        return "each"
-    shape = at.shape("experts.gate_up_proj")
-    transposed = layer.cfg.get(
-        "moe.interleaved",
-        derive=lambda: None if shape is None or shape[1] == shape[2] else shape[2] == 2 * width,
-        default=False,
-    )
-    if transposed:
-        return "transposed"
-    return "blocks" if shape is None and at.has("experts.gate_up_proj_bias") else "fused"
+    hidden = layer.shape.hidden_size
+    for name, transposed in (("gate_up_proj", (hidden, 2 * width)), ("down_proj", (width, hidden))):
+        shape = at.shape(f"experts.{name}")
+        if shape is not None and len(shape) == 3 and shape[1] != shape[2]:
+            kind = "transposed" if shape[1:] == transposed else "fused"
+            return layer.cfg.note("moe.layout", kind, "header", f"dims of experts.{name}")
+    return "fused" if at.has("experts.gate_up_proj") else "each"
+
+
+def _interleaved(layer: Layer, at: Scope, layout: str) -> bool:
+    """gpt-oss alternates gate and up, in its transposed form as in its blocks; the biases of the
+    experts are its mark."""
+    cfg = layer.cfg
+    if layout == "each":
+        return False
+    if "moe.interleaved" not in cfg.known and at.has("experts.gate_up_proj_bias"):
+        return cfg.note("moe.interleaved", True, "known", "biases of the experts", decisive=True)
+    return bool(cfg.get("moe.interleaved", default=False, decisive=True))
 
 
 def flow(spec: Moe, b: Builder, x: str, at: Scope, flow: Flow) -> str:
@@ -194,7 +237,8 @@ def flow(spec: Moe, b: Builder, x: str, at: Scope, flow: Flow) -> str:
     route = b.op(
         "moe_route", "route", inputs, weights,
         score=spec.score, top_k=spec.top_k, num_groups=spec.num_groups,
-        top_groups=spec.top_groups, group_score=spec.group_score, renormalise=spec.renormalise,
+        top_groups=spec.top_groups, group_score=spec.group_score, left_out=spec.left_out,
+        renormalise=spec.renormalise,
         renormalise_eps=spec.renormalise_eps, scale=float(spec.scale),
     )  # fmt: skip
     inner = x
@@ -249,41 +293,34 @@ def _expert_weights(spec: Moe, b: Builder, at: Scope, width: int) -> dict[str, s
     e, i = spec.num_experts, spec.intermediate
     sources: dict[str, Expr] = {}
     if spec.layout == "each":
-        sources["gate"] = _each(at, GATE, e, (i, width))
-        sources["up"] = _each(at, UP, e, (i, width))
-        sources["down"] = _each(at, DOWN, e, (width, i))
+        sources["gate"] = at.stack(GATE, e, (i, width))
+        sources["up"] = at.stack(UP, e, (i, width))
+        sources["down"] = at.stack(DOWN, e, (width, i))
     elif spec.layout == "fused":
         both = at.leaf("experts.gate_up_proj", (e, 2 * i, width))
-        sources["gate"], sources["up"] = (
-            Pick(of=both, dim=1, period=2 * i, start=s, stop=s + i) for s in (0, i)
-        )
-        sources["down"] = at.leaf("experts.down_proj", (e, width, i))
-    elif spec.layout == "blocks":  # mxfp4 blocks are stored [E, out, in]: gpt-oss
-        both = at.leaf("experts.gate_up_proj", (e, 2 * i, width))
-        sources["gate"], sources["up"] = (
-            Pick(of=both, dim=1, period=2, start=s, stop=s + 1) for s in (0, 1)
-        )
+        sources["gate"], sources["up"] = _gate_and_up(spec, both, 1)
         sources["down"] = at.leaf("experts.down_proj", (e, width, i))
     else:
         both = at.leaf("experts.gate_up_proj", (e, width, 2 * i))
         sources["gate"], sources["up"] = (
-            Permute(of=Pick(of=both, dim=2, period=2, start=s, stop=s + 1), order=(0, 2, 1))
-            for s in (0, 1)
+            Permute(of=columns, order=(0, 2, 1)) for columns in _gate_and_up(spec, both, 2)
         )
         sources["down"] = Permute(of=at.leaf("experts.down_proj", (e, i, width)), order=(0, 2, 1))
-    weights = {name: b.weight(name, source, role="experts") for name, source in sources.items()}
     if spec.expert_bias:
         both = at.leaf("experts.gate_up_proj_bias", (e, 2 * i))
-        for start, name in ((0, "gate_bias"), (1, "up_bias")):
-            rows = Pick(of=both, dim=1, period=2, start=start, stop=start + 1)
-            weights[name] = b.weight(name, rows, role="experts")
-        leaf = at.leaf("experts.down_proj_bias", (e, width))
-        weights["down_bias"] = b.weight("down_bias", leaf, role="experts")
-    return weights
+        sources["gate_bias"], sources["up_bias"] = _gate_and_up(spec, both, 1)
+        sources["down_bias"] = at.leaf("experts.down_proj_bias", (e, width))
+    return {name: b.weight(name, source, role="experts") for name, source in sources.items()}
 
 
-def _each(at: Scope, spellings: tuple[str, ...], count: int, dims: tuple[int, int]) -> Stack:
-    return at.stack(spellings, count, dims)
+def _gate_and_up(spec: Moe, both: Leaf, dim: int) -> tuple[Pick, Pick]:
+    """The two halves of a dim of 2 * intermediate."""
+    half = 1 if spec.interleaved else spec.intermediate
+    gate, up = (
+        Pick(of=both, dim=dim, period=2 * half, start=start, stop=start + half)
+        for start in (0, half)
+    )
+    return gate, up
 
 
 MOE = Mechanism(stem="moe", spec=Moe, sees=sees, says=says, read=read, flow=flow)

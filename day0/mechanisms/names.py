@@ -55,6 +55,11 @@ class Names:
         stop = bisect_left(self._sorted, prefix + "\U0010ffff", start)
         return self._sorted[start:stop]
 
+    def count_below(self, prefix: str) -> int:
+        """How many names start with `prefix`."""
+        start = bisect_left(self._sorted, prefix)
+        return bisect_left(self._sorted, prefix + "\U0010ffff", start) - start
+
     def any_below(self, prefix: str) -> bool:
         """Whether a name starts with `prefix`."""
         at = bisect_left(self._sorted, prefix)
@@ -80,16 +85,28 @@ class Names:
 
 
 class Scope:
-    """A place in the tree of names: a prefix, possibly inside layer `layer` of `stem`."""
+    """A place in the tree of names: a prefix, possibly inside layer `layer` of `stem`.
+
+    `evidence` is where presence and shapes are looked up: the prefix itself, or, for a module that
+    stands here under a wrong name, the same module of another layer.
+    """
 
     def __init__(
-        self, names: Names, prefix: str, *, stem: str = "", layer: int = -1, num_layers: int = 0
+        self,
+        names: Names,
+        prefix: str,
+        *,
+        stem: str = "",
+        layer: int = -1,
+        num_layers: int = 0,
+        evidence: str | None = None,
     ) -> None:
         self.names = names
         self.prefix = prefix
         self._stem = stem
         self._layer = layer
         self._num_layers = num_layers
+        self._evidence = prefix if evidence is None else evidence
 
     def layers(self, stem: str, layer: int, num_layers: int) -> "Scope":
         """The scope of one layer: "<prefix><stem>.<layer>."."""
@@ -98,41 +115,43 @@ class Scope:
             self.names, f"{full}{layer}.", stem=full, layer=layer, num_layers=num_layers
         )
 
-    def outside(self) -> "Scope":
-        """The scope in which the stack of layers stands; this one where it is in no layer."""
-        if self._layer < 0:
-            return self
-        above = self._stem.rstrip(".").rpartition(".")[0]
-        return Scope(self.names, f"{above}." if above else "")
-
     def root(self) -> "Scope":
         """The scope in which the layers stand."""
         return Scope(self.names, self._stem[: self._stem[:-1].rfind(".") + 1])
 
     def child(self, *modules: str) -> "Scope":
-        """The first of the modules that exists here, else elsewhere, else the first ("" is here)."""
+        """The one of the modules that holds most tensors here; else, with "" among them and
+        experts standing right here, this scope itself; else the one that exists in another layer;
+        else the first."""
         names = self.names
-        for module in modules:
-            if module and names.any_below(f"{self.prefix}{module}."):
-                return self._at(module)
-        if "" not in modules:
+        sizes = {module: names.count_below(f"{self.prefix}{module}.") for module in modules if module}
+        best = max(sizes, key=lambda module: sizes[module], default="")
+        if best and sizes[best]:
+            return self._at(best)
+        if "" in modules and names.any_below(f"{self.prefix}experts."):
+            return self
+        if self._evidence != self.prefix:
             for module in modules:
-                if any(names.any_below(f"{prefix}{module}.") for prefix in self._elsewhere()):
+                if module and names.any_below(f"{self._evidence}{module}."):
                     return self._at(module)
-        return self._at("" if "" in modules and names else modules[0])
+        for prefix in self.elsewhere():
+            for module in modules:
+                if module and names.any_below(f"{prefix}{module}."):
+                    return self._twin(modules) or self._at(module)
+        return self._at(modules[0])
 
     def has(self, *spellings: str) -> bool:
         """Whether one of the tensors exists right here."""
-        return any(self.names.exists(self.prefix + name) for name in spellings)
+        return any(self.names.exists(self._evidence + name) for name in spellings)
 
     def has_module(self, *modules: str) -> bool:
         """Whether tensors stand below one of the modules."""
-        return any(self.names.any_below(f"{self.prefix}{module}.") for module in modules)
+        return any(self.names.any_below(f"{self._evidence}{module}.") for module in modules)
 
     def shape(self, *spellings: str) -> tuple[int, ...] | None:
         """Stored shape of the first spelling that exists unpacked, else None."""
         for name in spellings:
-            header = self.names.tensors.get(self.prefix + name)
+            header = self.names.tensors.get(self._evidence + name)
             if header is not None and header.dtype not in ("U8", "I8", "I32"):
                 return header.shape
         return None
@@ -147,7 +166,7 @@ class Scope:
         if not self.names:
             return None
         count = 0
-        while self.names.exists(self.prefix + pattern.format(e=count)):
+        while self.names.exists(self._evidence + pattern.format(e=count)):
             count += 1
         return count or None
 
@@ -157,9 +176,9 @@ class Scope:
         if len(options) == 1:
             return options[0]
         for name in options:
-            if self.names.exists(self.prefix + name):
+            if self.names.exists(self._evidence + name):
                 return name
-        for prefix in self._elsewhere():
+        for prefix in self.elsewhere():
             for name in options:
                 if self.names.exists(prefix + name):
                     return name
@@ -176,7 +195,7 @@ class Scope:
         name = firsts[self.spelling(tuple(firsts))]
         return Stack(of=self.names.leaf(self.prefix + name, dims), count=count)
 
-    def _at(self, module: str) -> "Scope":
+    def _at(self, module: str, evidence: str | None = None) -> "Scope":
         tail = f"{module}." if module else ""
         return Scope(
             self.names,
@@ -184,9 +203,32 @@ class Scope:
             stem=self._stem,
             layer=self._layer,
             num_layers=self._num_layers,
+            evidence=self._evidence + tail if evidence is None else evidence,
         )
 
-    def _elsewhere(self) -> list[str]:
+    def _twin(self, modules: tuple[str, ...]) -> "Scope | None":
+        """The module of another layer whose very tensor names stand here under a strange name."""
+        here = self._grouped(self.prefix)
+        for prefix in self.elsewhere():
+            there = self._grouped(prefix)
+            strangers = [tails for module, tails in here.items() if module not in there]
+            if not strangers:
+                continue
+            for module in modules:
+                if module in there and there[module] in strangers:
+                    return self._at(module, f"{prefix}{module}.")
+        return None
+
+    def _grouped(self, prefix: str) -> dict[str, set[str]]:
+        """Tensor names below each module at `prefix`."""
+        found: dict[str, set[str]] = {}
+        for name in self.names.below(prefix):
+            module, dot, tail = name[len(prefix) :].partition(".")
+            if dot:
+                found.setdefault(module, set()).add(tail)
+        return found
+
+    def elsewhere(self) -> list[str]:
         """The same place in the other layers."""
         if self._layer < 0 or not self.names:
             return []

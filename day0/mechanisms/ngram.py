@@ -109,7 +109,7 @@ def _rows(layer: Layer, at: Scope, num_heads: int) -> int:
     divisor = cfg.get("ngram.divisor", "make_ngram_vocab_size_divisible_by", default=1)
     if stored is not None:
         return stored
-    listed = list(cfg.word("ple_layer_ids") or ())
+    listed: list[int] = list(cfg.word("ple_layer_ids") or ())
     place = listed.index(layer.index + 1) if layer.index + 1 in listed else 0
     sizes = primes_from(base, (place + 1) * num_heads)[-num_heads:]
     return math.ceil(sum(sizes) / divisor) * divisor

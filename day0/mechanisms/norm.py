@@ -32,9 +32,9 @@ def read(layer: Layer, *names: str, kind: str = "rms") -> Part:
     with cfg.recording() as because:
         rank = 0
         inner = [f"{name}.norm.weight" for name in names]
-        if at.has(*inner) or (not at.names and cfg.says("gated_norm_rank")):
-            if _gated(layer, names):
-                rank = cfg.get("norm.gated_rank", "gated_norm_rank")
+        hinted = at.has(*inner) or (not at.names and cfg.says("gated_norm_rank"))
+        if hinted and _gated(layer, names):
+            rank = cfg.get("norm.gated_rank", "gated_norm_rank")
         biases = [f"{name}.bias" for name in names]
         spec = Norm(
             names=names,
@@ -105,9 +105,7 @@ def weighted_rms(
 ) -> str:
     """RMS norm whose weight of `size` elements is called one of `spellings`."""
     weight = b.weight(ident, at.leaf(spellings, (size,)), role="norm")
-    return rms(
-        b, ident, x, weight, eps=eps, group=group, zero_centered=zero_centered, scale=scale
-    )
+    return rms(b, ident, x, weight, eps=eps, group=group, zero_centered=zero_centered, scale=scale)
 
 
 def _gated(layer: Layer, names: tuple[str, ...]) -> bool:

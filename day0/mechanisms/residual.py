@@ -41,21 +41,24 @@ class Add:
 
 
 def read(layer: Layer, name: str) -> Add:
+    """MiniMax-01 weighs both terms and adds onto the normed input; `postnorm` says so in
+    MiniMax-M1's files."""
     cfg = layer.cfg
     kind = "mlp" if name == "ffn" else {"linear": "linear_attn"}.get(layer.word, "full_attn")
-    alpha = f"{kind}_alpha_factor", f"layernorm_{_old(kind)}_alpha"
-    beta = f"{kind}_beta_factor", f"layernorm_{_old(kind)}_beta"
-    if cfg.says(*alpha):
-        return Add(
-            scale_x=float(cfg.get(f"residual.{kind}.alpha", *alpha)),
-            scale_y=float(cfg.get(f"residual.{kind}.beta", *beta)),
-            of_normed=True,
-        )
-    return Add(scale_y=float(cfg.get("residual.multiplier", "residual_multiplier", default=1.0)))
+    multiplier = cfg.get("residual.multiplier", "residual_multiplier", default=1.0)
+    if "residual.of_normed" not in cfg.known and not cfg.says("postnorm", *_keys(kind, "alpha")):
+        return Add(scale_y=float(multiplier))
+    return Add(
+        scale_x=float(cfg.get(f"residual.{kind}.alpha", *_keys(kind, "alpha"), default=1.0)),
+        scale_y=float(cfg.get(f"residual.{kind}.beta", *_keys(kind, "beta"), default=1.0)),
+        of_normed=bool(cfg.get("residual.of_normed", "postnorm", assume=True, decisive=True)),
+    )
 
 
-def _old(kind: str) -> str:
-    return {"linear_attn": "linear_attention", "full_attn": "full_attention", "mlp": "mlp"}[kind]
+def _keys(kind: str, factor: str) -> tuple[str, str]:
+    """The key as transformers 5.24 writes it, and as MiniMax-01's and M1's own files do."""
+    old = {"linear_attn": "linear_attention", "full_attn": "full_attention", "mlp": "mlp"}[kind]
+    return f"{kind}_{factor}_factor", f"layernorm_{old}_{factor}"
 
 
 def begin(spec: Add, b: Builder, flow: Flow) -> None:
@@ -66,9 +69,7 @@ def enter(spec: Add, b: Builder, flow: Flow, at: Scope, name: str) -> str:
     return flow.x
 
 
-def leave(
-    spec: Add, b: Builder, flow: Flow, y: str, normed: str, at: Scope, name: str
-) -> None:
+def leave(spec: Add, b: Builder, flow: Flow, y: str, normed: str, at: Scope, name: str) -> None:
     base = normed if spec.of_normed else flow.x
     inputs = {"a": base, "b": y}
     flow.x = b.op("add", "residual", inputs, scale_a=spec.scale_x, scale_b=spec.scale_y)["y"]

@@ -35,7 +35,22 @@ class Rope:
     scaling: str = "default"
     args: tuple[tuple[str, Any], ...] = ()
 
-    def table(cfg: ConfigReader, label: str = "", *theta_keys: str) -> Table | None:
+    def table(self) -> dict[str, Any]:
+        """Attributes of the `rope.TABLE` schema."""
+        return {"theta": self.theta, "scaling": self.scaling, "scaling_args": self.args}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """What a config says of a rotary table; `partial`: rotated share of the head, or None."""
+
+    theta: float
+    scaling: str
+    args: tuple[tuple[str, Any], ...]
+    partial: float | None
+
+
+def table(cfg: ConfigReader, label: str = "", *theta_keys: str) -> Table | None:
     """The table for layers of kind `label` ("full_attention", "sliding_attention", ...), or None
     where the config has no rotary words at all or sets the kind's entry or its base to null.
 
@@ -56,7 +71,7 @@ class Rope:
             theta, source = words["rope_theta"], "config.json:rope_parameters.rope_theta"
         elif theta is None and "rope_theta" in words:
             return None  # a base of null turns rotary embedding off (OLMo-Hybrid)
-    if theta is None and not words and not cfg.says("rotary_emb_base", "rotary_dim"):
+    if theta is None and not words and "rope.theta_default" not in cfg.known:
         return None
     if theta is None:
         theta = _unstated_theta(cfg, suffix)
@@ -100,9 +115,8 @@ def _kind(cfg: ConfigReader, words: Mapping[str, Any], suffix: str) -> str:
     spelled = str(words.get("rope_type", words.get("type", "default")))
     kind = _KINDS.get(spelled)
     if kind is None:
-        return cfg.note(
-            "rope.scaling" + suffix, "default", "assumed", f"nobody knows {spelled!r}", decisive=True
-        )
+        source = f"rope_type {spelled!r} is unknown"
+        return cfg.note("rope.scaling" + suffix, "default", "assumed", source, decisive=True)
     return cfg.note("rope.scaling" + suffix, kind, "config" if words else "default", "rope words")
 
 

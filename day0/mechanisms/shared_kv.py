@@ -79,9 +79,8 @@ def read(layer: Layer) -> SharedKv:
         "shared_kv.head_dim", "head_dim", derive=lambda: at.dim(0, "wkv.weight", "kv_proj.weight")
     )
     cfg.word("num_key_value_heads")  # always 1: key and value of all heads are the one vector
-    heads = cfg.get(
-        "shared_kv.num_heads", "num_attention_heads", derive=lambda: at.dim(0, *SINK)
-    )
+    cfg.word("attention_bias")  # no published reader gives these projections biases
+    heads = cfg.get("shared_kv.num_heads", "num_attention_heads", derive=lambda: at.dim(0, *SINK))
     rank = cfg.get("shared_kv.out_rank", "o_lora_rank")
     return SharedKv(
         num_heads=heads,
@@ -103,12 +102,15 @@ def read(layer: Layer) -> SharedKv:
 
 def _kind(layer: Layer, at: Scope) -> str:
     cfg = layer.cfg
-    cfg.word("compress_ratios")
+    listed = cfg.word("compress_ratios")
     if at.names:
         if not at.has_module("compressor"):
             return "sliding"
         return "csa" if at.has_module("indexer") else "hca"
-    if not cfg.says("layer_types", "compress_ratios"):
+    if listed is not None and layer.index < len(listed):
+        ratio = listed[layer.index]  # drafts have entries too
+        return "sliding" if not ratio else "csa" if ratio < 32 else "hca"
+    if not cfg.says("layer_types"):
         # two layers with all entries, then with all and with chosen ones in turn
         kind = "csa" if layer.index > 1 and layer.index % 2 else "hca"
         return cfg.note("shared_kv.kind", kind, "default", "transformers 5.24, deepseek_v4")
@@ -148,13 +150,15 @@ def _indexer(layer: Layer, at: Scope) -> EntryIndexer:
     cfg, inner = layer.cfg, at.child("indexer")
     return EntryIndexer(
         num_heads=cfg.get(
-            "shared_kv.index_heads", "index_n_heads",
+            "shared_kv.index_heads",
+            "index_n_heads",
             derive=lambda: inner.dim(0, "weights_proj.weight"),
-        ),  # fmt: skip
+        ),
         head_dim=cfg.get(
-            "shared_kv.index_dim", "index_head_dim",
+            "shared_kv.index_dim",
+            "index_head_dim",
             derive=lambda: inner.dim(0, "compressor.norm.weight", "compressor.kv_norm.weight"),
-        ),  # fmt: skip
+        ),
         top_k=cfg.get("shared_kv.index_top_k", "index_topk"),
     )
 
@@ -166,16 +170,14 @@ def _rope(layer: Layer, head_dim: int, *, compressed: bool) -> Rope:
     words = cfg.word("rope_parameters")
     nested = isinstance(words, Mapping) and isinstance(words.get(label), Mapping)
     scaling, args, partial = "default", (), None
-    if nested or compressed:
-        keys = () if nested else ("compress_rope_theta",)
-        cfg.word("compress_rope_theta", "rope_theta")
-        found = table(cfg, label, *keys)
-        assert found is not None, "a compressed layer's words always give a table"
+    key = "compress_rope_theta" if compressed else "rope_theta"
+    theta = cfg.get(f"rope.theta.{label}", key, assume=10000.0, decisive=True)
+    # a flat rope_scaling is meant for compressed layers only
+    found = table(cfg, label, key) if nested or compressed else None
+    if found is not None:
         theta, scaling, args, partial = found.theta, found.scaling, found.args, found.partial
     else:
-        # a flat rope_scaling is meant for compressed layers only
-        theta = cfg.get("rope.theta.main", "rope_theta", assume=10000.0, decisive=True)
-        cfg.note("rope.scaling.main", "default", "known", "transformers 5.24, deepseek_v4")
+        cfg.note(f"rope.scaling.{label}", scaling, "known", "transformers 5.24, deepseek_v4")
     if scaling == "yarn" and "attention_factor" not in dict(args):
         factor = cfg.get("shared_kv.attention_factor", assume=1.0, decisive=True)
         args = tuple(sorted((*args, ("attention_factor", float(factor)))))
@@ -191,12 +193,14 @@ def _rope(layer: Layer, head_dim: int, *, compressed: bool) -> Rope:
 
 def _rope_dims(layer: Layer, head_dim: int, partial: float | None) -> int:
     cfg = layer.cfg
+    stated = cfg.word("qk_rope_head_dim")
     share = cfg.word("partial_rotary_factor") if partial is None else partial
-    return cfg.get(
-        "shared_kv.rope_dims",
-        "qk_rope_head_dim",
-        derive=lambda: None if share is None else int(head_dim * share),
-    )
+    if stated is not None:
+        source = "config.json:qk_rope_head_dim"
+        return cfg.note("shared_kv.rope_dims", int(stated), "config", source)
+    if share is None:
+        share = cfg.get("shared_kv.partial", assume=0.125, decisive=True)
+    return cfg.note("shared_kv.rope_dims", int(head_dim * share), "config", "partial_rotary_factor")
 
 
 def flow(spec: SharedKv, b: Builder, x: str, at: Scope, flow: Flow) -> str:
@@ -258,7 +262,7 @@ def _compress(
         gate = b.project("gate_proj", x, at, GATE, width, role=weight_role)
         weights = {
             "position_bias": b.weight("bias", at.leaf(BIAS, (spec.ratio, width)), role="state"),
-            "norm": b.weight("norm", at.leaf(KV_NORM, (dim,)), role="norm"),
+            "norm_weight": b.weight("norm", at.leaf(KV_NORM, (dim,)), role="norm"),
         }
         pooled = b.cache(
             "pooled",
@@ -275,8 +279,9 @@ def _compress(
             role="conv",
             # with overlap the closed pool before the open one is still needed
             span=2 * spec.ratio - 1 if spec.overlap else spec.ratio - 1,
+            slotted=True,
             align=spec.ratio,
-            parts=(("value", raw), ("gate", raw)),
+            parts=(("entry", raw), ("gate", raw)),
         )
         b.op(
             "compress",
@@ -297,9 +302,7 @@ def _compress(
     return pooled
 
 
-def _choose(
-    spec: SharedKv, index: EntryIndexer, b: Builder, x: str, latent: str, at: Scope
-) -> str:
+def _choose(spec: SharedKv, index: EntryIndexer, b: Builder, x: str, latent: str, at: Scope) -> str:
     """Numbers of the chosen entries [T, top_k]."""
     ni, di = index.num_heads, index.head_dim
     with b.at("indexer"):
@@ -323,6 +326,4 @@ def _choose(
         )["selected"]
 
 
-SHARED_KV = Mechanism(
-    stem="shared_kv", spec=SharedKv, sees=sees, says=says, read=read, flow=flow
-)
+SHARED_KV = Mechanism(stem="shared_kv", spec=SharedKv, sees=sees, says=says, read=read, flow=flow)

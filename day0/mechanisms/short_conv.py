@@ -25,6 +25,7 @@ def short_conv(
         growth="window",
         span=(size - 1) * dilation,
         role="conv",
+        slotted=True,
         parts=(("tail", TensorSpec(dims=(channels,), format=b.plain)),),
     )
     return b.op(

@@ -41,6 +41,20 @@ def read_unknown(layer: Layer, slot: str) -> Unknown | None:
     return Unknown(modules=tuple(modules), because="no mechanism knows these tensors")
 
 
+def renamed(layer: Layer, other: Unknown) -> bool:
+    """Whether a module holds the very tensor names that a module of another name holds in another
+    layer: then it is that one under a wrong name, not a new kind of operator."""
+    here = [{name for name, _ in tensors} for _, tensors in other.modules]
+    for prefix in layer.at.elsewhere():
+        there: dict[str, set[str]] = {}
+        for name in layer.at.names.below(prefix):
+            module, _, tail = name[len(prefix) :].partition(".")
+            there.setdefault(module, set()).add(tail)
+        if any(tails in there.values() for tails in here):
+            return True
+    return False
+
+
 def flow(spec: Unknown, b: Builder, x: str, at: Scope, flow: Flow) -> str:
     y = x
     for module, tensors in spec.modules:

@@ -10,6 +10,7 @@ from day0.mechanisms.index import MECHANISMS, RESIDUAL
 from day0.mechanisms.names import Names, Scope
 from day0.mechanisms.spec import Flow, LayerSpec, ModelSpec, Part, Sublayer
 from day0.mechanisms.unknown import UNKNOWN
+from day0.models import drafts
 from day0.models.decoder import EMBED, HEAD
 from day0.models.places import Places
 
@@ -27,13 +28,20 @@ def build(spec: ModelSpec, names: Names, places: Places) -> Model:
     logits = head(spec, b, hidden, root, places, names)
     graph = Graph(
         rows=(TOKENS, LAST),
-        inputs=("ids",),
+        inputs=tuple(flow.inputs.values()),
         outputs=(logits,),
         values=b.values,
         ops=tuple(b.ops),
     )
     graph.check()
-    return Model(spec=spec, graphs={"main": graph}, weights=b.weights, caches=b.caches)
+    graphs = {"main": graph, **drafts.build(spec, b, names, run_layer)}
+    return Model(spec=spec, graphs=graphs, weights=b.weights, caches=b.caches)
+
+
+def taps(spec: ModelSpec, raw: str, normed: str) -> tuple[str, ...]:
+    """The hidden rows that the drafts ask the trunk for."""
+    wanted = {"raw": raw, "normed": normed}
+    return tuple(dict.fromkeys(wanted[draft.spec.hidden] for draft in spec.drafts))
 
 
 def begin(spec: ModelSpec, b: Builder, root: Scope) -> Flow:

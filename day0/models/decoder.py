@@ -8,11 +8,11 @@ from day0.checkpoint.headers import Headers
 from day0.errors import Day0Error
 from day0.ir import format as formats
 from day0.ir.fact import Finding
-from day0.mechanisms import norm, rope
+from day0.mechanisms import indexer, mtp, norm, rope
 from day0.mechanisms.config import ConfigReader, MissingWord
 from day0.mechanisms.index import FFNS, MIXERS, RESIDUALS
 from day0.mechanisms.names import Names, Scope
-from day0.mechanisms.residual import Residual
+from day0.mechanisms.residual import ADD, Residual
 from day0.mechanisms.spec import (
     Layer,
     LayerSpec,
@@ -22,7 +22,8 @@ from day0.mechanisms.spec import (
     Shape,
     Sublayer,
 )
-from day0.mechanisms.unknown import Unknown, read_unknown
+from day0.mechanisms.unknown import Unknown, read_unknown, renamed
+from day0.models import drafts
 from day0.models import pattern as patterns
 from day0.models.known.harmless import HARMLESS
 from day0.models.known.types import COVERED as COVERED_TYPES
@@ -39,7 +40,6 @@ NORM_IN = ("input_layernorm", "attention_norm", "attn_norm", "attention_layer_no
 NORM_FFN = ("post_attention_layernorm", "ffn_norm", "mlp_norm", "feedforward_layer_norm", "ln_2")
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "half": "fp16", "float": "fp32"}
 COVERED = frozenset(COVERED_TYPES)
-DRAFTS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,7 +66,7 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
         forms=alternatives,
     )
     findings: list[Finding] = []
-    num_drafts = cfg.word(*DRAFTS) or 0
+    num_drafts = cfg.word(*mtp.COUNT) or 0
     num_layers = _num_layers(cfg, places, num_drafts)
     pattern = patterns.read(cfg, num_layers, _longer(places, num_layers, num_drafts))
     findings.extend(pattern.findings)
@@ -88,6 +88,12 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
 
     residual = _residual(layer_at(0))
     layers = tuple(_layer(layer_at(i), residual, owners, findings) for i in range(num_layers))
+    findings.extend(indexer.conflicts(layer_at(i) for i in _selecting(layers)))
+    mtps, noticed = drafts.read(
+        cfg, names, places, drafts.Words(mixers=pattern.mixers, ffns=pattern.ffns), shape, owners,
+        lambda layer: _layer(layer, ADD, {**owners}, findings),
+    )  # fmt: skip
+    findings.extend(noticed)
     first = layer_at(0)
     with cfg.recording() as because:
         stream = residual.read(first, "stream")
@@ -111,12 +117,23 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
         ),
         logit_scale=_logit_scale(cfg),
         softcap=cfg.get("logits.softcap", "final_logit_softcapping", default=None),
+        drafts=mtps,
     )
     if headers is None:
         spec = _distrusted(spec, cfg, findings)
     return Reading(
         spec=spec, names=names, places=places, plain=plain, cfg=cfg, quant=quant, findings=findings
     )
+
+
+def _selecting(layers: tuple[LayerSpec, ...]) -> list[int]:
+    """Layers whose latent attention runs over a selection, their own or an earlier one."""
+    return [
+        index
+        for index, layer in enumerate(layers)
+        for branch in layer.sublayers[0].branches
+        if getattr(branch.spec, "indexer", None) or getattr(branch.spec, "topk_of", -1) >= 0
+    ]
 
 
 def _distrusted(spec: ModelSpec, cfg: ConfigReader, findings: list[Finding]) -> ModelSpec:
@@ -197,7 +214,7 @@ def _shape(cfg: ConfigReader, num_layers: int, root: Scope) -> Shape:
         hidden_size=hidden,
         num_layers=num_layers,
         norm_eps=float(eps),
-        zero_centered=bool(cfg.get("norm.zero_centered", assume=False)),
+        zero_centered=bool(cfg.get("norm.zero_centered", "use_gemma_norm", assume=False)),
     )
 
 
@@ -276,7 +293,7 @@ def _part(
         )
     if slot == "mixer" and layer.at.names and seen is None:
         other = read_unknown(layer, slot)
-        if other is not None:
+        if other is not None and not (said is not None and renamed(layer, other)):
             return Part(stem="unknown", spec=other)
     chosen = seen or said
     if chosen is None:
@@ -336,10 +353,12 @@ def _tied(
             )
         )
     if not stored and not flag and not inner:
+        # a file without any prefix is a base model's: nobody expects a head in it
+        bare = not places.prefix
         findings.append(
             Finding(
-                code="tie_conflict",
-                severity="warning",
+                code="no_head" if bare else "tie_conflict",
+                severity="info" if bare else "warning",
                 message="tie_word_embeddings is false, but no head is stored; the embedding is "
                 "taken for it",
                 evidence=("lm_head.weight", "tie_word_embeddings"),

@@ -6,9 +6,11 @@ a finding; lists longer than the model carry the drafts' entries (architectures.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from day0.ir.fact import Finding
 from day0.mechanisms.config import ConfigReader
+from day0.mechanisms.moe import NUM_EXPERTS
 
 # layer_types values (transformers 5.24 and older hub files) -> our words
 WORDS = {
@@ -57,8 +59,9 @@ def read(cfg: ConfigReader, num_layers: int, num_drafts: int) -> Pattern:
         pattern.mixers[: len(words)] = words[:num_layers]
         for name, other in sources[1:]:
             _compare(pattern, first, name, other, num_layers)
-    elif (window := _all_sliding(cfg, num_layers)) is not None:
-        pattern.mixers = window
+    elif (words := _unlisted(cfg, num_layers)) is not None:
+        pattern.mixers = words
+    _restated(cfg)
     pattern.ffns = _feed_forwards(cfg, num_layers, num_drafts, pattern)
     return pattern
 
@@ -123,21 +126,45 @@ def _intervals(cfg: ConfigReader, num_layers: int) -> list[str] | None:
     return None
 
 
-def _all_sliding(cfg: ConfigReader, num_layers: int) -> list[str] | None:
-    if not cfg.says("sliding_window"):
+def _unlisted(cfg: ConfigReader, num_layers: int) -> list[str] | None:
+    """The class's own rule: its period of kinds, else a window in every layer."""
+    period = cfg.known.get("layers.period")
+    if period is not None:
+        words = cfg.note("layers.period", *_as_known(period))
+        first = cfg.get("layers.first", default=())  # before the period holds (dots3)
+        return [*first, *(words[i % len(words)] for i in range(len(first), num_layers))]
+    window = cfg.word("sliding_window")
+    if window is None and "sliding_window" not in cfg.raw and not cfg.says("use_sliding_window"):
+        window = cfg.defaults.get("sliding_window")  # an absent key is not null
+    if window is None:
         return None
     switch = cfg.word("use_sliding_window")
+    if switch is None:
+        switch = cfg.defaults.get("use_sliding_window")
     if switch is False:
         return ["full"] * num_layers
     first = cfg.word("max_window_layers") if switch else None
     return ["sliding" if i >= (first or 0) else "full" for i in range(num_layers)]
 
 
+def _as_known(entry: tuple[Any, str]) -> tuple[Any, str, str]:
+    value, source = entry
+    return value, "known", source
+
+
+def _restated(cfg: ConfigReader) -> None:
+    """Keys that the list of layers has settled, or that belong to windows nobody has."""
+    cfg.word("use_sliding_window")
+    cfg.word("max_window_layers")
+    cfg.word("sliding_window")
+
+
 def _feed_forwards(
     cfg: ConfigReader, num_layers: int, num_drafts: int, pattern: Pattern
 ) -> list[str]:
     listed = cfg.word("mlp_layer_types")
-    prefix = cfg.word("first_k_dense_replace", "num_dense_layers")
+    prefix = cfg.get("layers.dense_prefix", "first_k_dense_replace", "num_dense_layers",
+                     default=None)  # fmt: skip
     freq = cfg.word("moe_layer_freq")
     if listed is not None:
         _check_length(pattern, "mlp_layer_types", len(listed), num_layers, num_drafts)
@@ -154,14 +181,15 @@ def _feed_forwards(
         ]
     if prefix is not None:
         return [
-            "sparse" if i >= prefix and i % (freq or 1) == 0 else "dense"
-            for i in range(num_layers)
+            "sparse" if i >= prefix and i % (freq or 1) == 0 else "dense" for i in range(num_layers)
         ]
     hashed = cfg.word("num_hash_layers")
     if hashed is not None:
         return ["hash" if i < hashed else "sparse" for i in range(num_layers)]
     step, only = cfg.word("decoder_sparse_step"), cfg.word("mlp_only_layers")
     if step is not None or only is not None:
+        if cfg.word(*NUM_EXPERTS) == 0:
+            return ["dense"] * num_layers
         return [
             "sparse" if i not in (only or ()) and (i + 1) % (step or 1) == 0 else "dense"
             for i in range(num_layers)

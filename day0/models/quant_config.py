@@ -56,8 +56,10 @@ class QuantConfig:
         return self.exclude.match(module)
 
     def expected_format(self, name: str, dims: tuple[int, ...]) -> str | None:
-        """The format promised for the weight `name`; None for excluded and unnamed weights, and
-        where the algorithm is unknown."""
+        """The format promised for the weight `name`; None for vectors, for excluded and unnamed
+        weights, and where the algorithm is unknown."""
+        if len(dims) < 2:
+            return None
         module = module_of(name)
         layer = self._layer(module)
         if layer is not None:

@@ -97,7 +97,9 @@ def _format(weights: Block | None, packing: str, draft: Draft) -> str | None:
             name = "mxfp8" if size == 32 else formats.block_name(1, size)
     elif kind == "float" and bits == 4:
         # ModelOpt writes no packing word and multiplies by its global scale.
-        name = {16: "nvfp4_ct" if packing.startswith("nvfp4") else "nvfp4", 32: "mxfp4"}.get(size or 0)
+        name = {16: "nvfp4_ct" if packing.startswith("nvfp4") else "nvfp4", 32: "mxfp4"}.get(
+            size or 0
+        )
     elif kind == "int" and packing == "pack-quantized":
         name = f"int{bits}_{f'g{size}' if size and size > 0 else 'channel'}"
     elif kind == "int" and bits == 8:

@@ -67,7 +67,9 @@ def _fp8(block: Block, draft: Draft, expert_dtype: Any) -> Draft:
     """DeepSeek's block scales, and per-tensor or per-channel forms without weight_block_size."""
     draft.activations = block.word("activation_scheme")
     block.skip("weight_per_tensor", "act_per_tensor", "activation_scale_ub")
-    ue8m0 = block.get("scale_fmt") == "ue8m0"
+    scales = block.word("scale_fmt", default="float")
+    if scales not in ("float", "ue8m0"):
+        draft.unread.append(f"scale_fmt={scales}")
     codes = block.word("fmt", default="e4m3")
     if codes not in ("e4m3", "float8_e4m3fn"):
         draft.unread.append(f"fmt={codes}")
@@ -77,7 +79,7 @@ def _fp8(block: Block, draft: Draft, expert_dtype: Any) -> Draft:
     elif size is None:
         name = "fp8_channel" if draft.method == "fbgemm_fp8" else "fp8_tensor"
     else:
-        name = formats.block_name(*size, ue8m0=ue8m0)
+        name = formats.block_name(*size, ue8m0=scales == "ue8m0")
     experts = block.get("expert_dtype") or expert_dtype
     if experts == "fp4":
         draft.rules.append(Rule(format="mxfp4", targets=EXPERTS))

@@ -20,7 +20,8 @@ def words(look: Look) -> Stored:
         ("scale", f"{look.stem}.scales"),
         ("zeros", f"{look.stem}.qzeros"),
     )
-    return stored(name, *parts, *look.part("group_index", ".g_idx"))
+    index = look.part("group_index", ".g_idx") if name.startswith("gptq") else ()
+    return stored(name, *parts, *index)
 
 
 def _derived_words(
@@ -35,7 +36,8 @@ def _derived_words(
     outputs, groups = scale.shape[-1], scale.shape[-2]
     if not outputs or not groups:
         return fallback or "awq4_g128"
-    kind = "gptq" if data.shape[-1] == outputs else "awq"
+    indexed = look.get(".g_idx") is not None  # only GPTQ reorders groups
+    kind = "gptq" if indexed or data.shape[-1] == outputs else "awq"
     bits = 4
     packed = data if kind == "awq" else zeros
     if packed is not None and packed.shape[-1:] and 32 * packed.shape[-1] % outputs == 0:
@@ -52,15 +54,7 @@ def pack_quantized(look: Look) -> Stored:
     The packed width and the logical row tell the bits, the columns of the scale the group size.
     """
     data, scale = look.get(".weight_packed"), look.get(".weight_scale")
-    name = _expected(look, ("int",), data, scale)
-    derivable = data is not None and scale is not None and all((data.shape, scale.shape, look.dims))
-    if name is None and derivable and look.dims[-1]:
-        columns, inputs = data.shape[-1], look.dims[-1]
-        bits = next((bits for bits in (4, 8, 2, 3) if columns == -(-inputs * bits // 32)), 0)
-        if bits and scale.shape[-1]:
-            group = _group(inputs, scale.shape[-1])
-            # Eight bits and one scale a row: "int8_channel" is the form without packing.
-            name = f"int{bits}_{f'g{inputs}' if (bits, group) == (8, 'channel') else group}"
+    name = _expected(look, ("int",), data, scale) or _derived_packing(look, data, scale)
     parts = (("data", f"{look.stem}.weight_packed"), ("scale", f"{look.stem}.weight_scale"))
     optional = (
         *look.part("zeros", ".weight_zero_point"),
@@ -68,6 +62,22 @@ def pack_quantized(look: Look) -> Stored:
         *look.part("group_index", ".weight_g_idx"),
     )
     return stored(name or _promise(look, ("int",)) or "int4_g32", *parts, *optional)
+
+
+def _derived_packing(
+    look: Look, data: TensorHeader | None, scale: TensorHeader | None
+) -> str | None:
+    """From the headers and the logical row; None where they do not fit together."""
+    if data is None or scale is None or not data.shape or not scale.shape:
+        return None
+    inputs, groups = (look.dims or (0,))[-1], scale.shape[-1]
+    widths = (bits for bits in (4, 8, 2, 3) if data.shape[-1] == -(-inputs * bits // 32))
+    bits = next(widths, 0)
+    if not bits or not inputs or not groups:
+        return None
+    # Eight bits and one scale a row: "int8_channel" is the form without packing.
+    group = f"g{inputs}" if (bits, groups) == (8, 1) else _group(inputs, groups)
+    return f"int{bits}_{group}"
 
 
 def bnb4(look: Look) -> Stored:

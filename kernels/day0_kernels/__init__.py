@@ -4,4 +4,23 @@ Each name in `OPS` is a folder of this package with the same files; see any READ
 Importing the package, its references and its cases needs neither triton nor a GPU.
 """
 
-OPS = ("kda",)
+OPS = ("kda", "short_conv", "gated_rmsnorm", "rmsnorm")
+
+# Folders with definitions alone: nothing to compare them with here, so no cases either.
+DEFINITIONS = (
+    "attn_residual",
+    "basic",
+    "compress",
+    "gdn",
+    "gqa",
+    "hyper_connection",
+    "indexer",
+    "lightning",
+    "mla",
+    "ngram_embedding",
+    "rope",
+    "sampling",
+    "shared_kv",
+    "sparse_gqa",
+    "sparse_mla",
+)

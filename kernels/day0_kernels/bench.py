@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from day0_kernels import OPS
-from day0_kernels.case import Case, converted, load, op_module
+from day0_kernels.case import DTYPES, Case, converted, load, op_module
 from day0_kernels.compare import Mismatch, parity, relative_errors
 from day0_kernels.timing import ceilings, interleaved
 
@@ -32,8 +32,8 @@ def gate(op: str, generator: torch.Generator) -> list[str]:
         pair = pairs[case.pair]
         arguments = module.inputs(case, "cuda", generator)
         try:
-            parity(load(pair.reference), load(pair.kernel), arguments, pair.outputs,
-                   module.TOLERANCE[case.dtype])  # fmt: skip
+            parity(load(pair.reference), load(pair.kernel), arguments, pair,
+                   module.TOLERANCE[case.dtype], DTYPES[case.dtype])  # fmt: skip
         except Mismatch as mismatch:
             wrong.append(f"{case.name}: {mismatch}")
     return wrong
@@ -55,7 +55,7 @@ def measure(op: str, case: Case, rates: dict[str, float], generator: torch.Gener
         kernel(**ours)
         for name, (function, output) in op_module(op, "peers").peers(case, arguments).items():
             function()
-            expected = ours["o"].reshape(-1).float()
+            expected = ours[pair.outputs[0]].reshape(-1).float()
             differences[name] = relative_errors(output().reshape(-1).float(), expected)[0]
             functions[name] = function
     timings = interleaved(functions, graph="graph" in case.tags)

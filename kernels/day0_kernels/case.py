@@ -36,12 +36,17 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """A definition and a kernel with the same signature, as "module:name", imported at use."""
+    """A definition and a kernel with the same signature, as "module:name", imported at use.
+
+    `wide` names the outputs kept in a wider dtype than the inputs although their terms went
+    through products of the input dtype's accuracy; eager torch is then taken at that accuracy too.
+    """
 
     name: str
     reference: str
     kernel: str
     outputs: tuple[str, ...]
+    wide: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

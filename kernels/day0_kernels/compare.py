@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from day0_kernels.case import Tolerance, converted
+from day0_kernels.case import Pair, Tolerance, converted
 
 GUARD = 256  # poisoned elements on either side of a guarded tensor
 
@@ -126,14 +126,20 @@ def parity(
     reference: Callable[..., Any],
     kernel: Callable[..., Any],
     arguments: Mapping[str, Any],
-    outputs: tuple[str, ...],
+    pair: Pair,
     tolerance: Tolerance,
+    dtype: torch.dtype,
 ) -> tuple[Error, ...]:
-    """Run truth (fp64), eager and kernel on copies of `arguments`; raise `Mismatch` or measure."""
+    """Run truth (fp64), eager and kernel on copies of `arguments`; raise `Mismatch` or measure.
+
+    `dtype` is that of the inputs, see `Pair.wide`.
+    """
     truth, eager = converted(arguments, torch.float64), converted(arguments)
     reference(**truth)
     reference(**eager)
     actual, guards = guarded(arguments)
     kernel(**actual)
     check_guards(guards)
-    return tuple(check(o, actual[o], eager[o], truth[o], tolerance) for o in outputs)
+    for name in pair.wide:
+        eager[name] = eager[name].to(dtype)
+    return tuple(check(o, actual[o], eager[o], truth[o], tolerance) for o in pair.outputs)

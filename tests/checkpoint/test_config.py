@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -129,3 +130,11 @@ def test_fuzz_any_text(raw: bytes | str):
         assert "\n" not in result.message
     else:
         assert isinstance(result[0], dict)
+
+
+def test_published_configs_and_sidecars_raise_no_warning(corpus: Path):
+    paths = [*(corpus / "configs").glob("*.json"), *(corpus / "quant_sidecars").glob("*.json")]
+    assert len(paths) > 100
+    for path in paths:
+        _, findings = parse_config(path.read_bytes(), str(path), path.name)
+        assert {finding.severity for finding in findings} <= {"info"}, path.name

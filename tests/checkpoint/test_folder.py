@@ -187,8 +187,9 @@ def test_shards_without_an_index(tmp_path: Path):
     assert len(found.headers.tensors) == 4
     assert codes(found) == [("index-absent", "warning")]
     (tmp_path / SHARDS[1]).unlink()
-    assert "1 of 2 shards that their names promise are present, total unknown (>= 72" in (
-        failure(tmp_path).message
+    assert failure(tmp_path).message == (
+        "1 of 2 shards present, total unknown (>= 72 stored elements, 120 bytes): "
+        "their names promise more, and all must be there"
     )
 
 

@@ -5,7 +5,7 @@ import inspect
 import pytest
 import torch
 from day0_kernels import OPS
-from day0_kernels.case import load, op_module
+from day0_kernels.case import DTYPES, load, op_module
 from day0_kernels.compare import parity
 
 GPU = torch.cuda.is_available()
@@ -28,8 +28,9 @@ def test_parity(op, case, device, generator):
         load(pair.reference),
         load(pair.kernel),
         arguments,
-        pair.outputs,
+        pair,
         module.TOLERANCE[case.dtype],
+        DTYPES[case.dtype],
     )
     assert [e.output for e in errors] == list(pair.outputs)
 

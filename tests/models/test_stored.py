@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from day0.checkpoint.headers import TensorHeader
+from day0.checkpoint.headers import DTYPE_BITS, TensorHeader
 from day0.ir import format as formats
 from day0.models.quant_config import quant_config
 from day0.models.stored import alternatives, companion_of, exists, logical_dims, recognise
@@ -174,6 +174,33 @@ def test_recognition_is_cheap(seed):
     tensors = Counting({name: TensorHeader("BF16", (8, 8), 0, 0, "")})
     assert recognise(name, (8, 8), tensors).format == "bf16"
     assert sum(asked.values()) <= 12
+
+
+def test_any_damage_is_still_recognised_as_something(seed):
+    """Lost, retyped and misshapen tensors: a known format, and parts that the format has."""
+    draw = random.Random(seed)
+    hints = [None, FP8, PACKED]
+    for turn in range(3000):
+        _, name, dims, tensors, _, _ = draw.choice(SPELLINGS)
+        tensors = dict(tensors)
+        for key in list(tensors):
+            shape = tuple(draw.choice((0, 1, 2, 7, 64, 96)) for _ in range(draw.randrange(5)))
+            change = draw.random()
+            if change < 0.15:
+                del tensors[key]
+            elif change < 0.3:
+                tensors[key] = tensors[key]._replace(dtype=draw.choice(list(DTYPE_BITS)))
+            elif change < 0.5:
+                tensors[key] = tensors[key]._replace(shape=shape)
+        if draw.random() < 0.2:
+            dims = tuple(draw.choice((0, 1, 3, 128)) for _ in range(draw.randrange(4)))
+        found = recognise(name, dims, tensors, draw.choice(hints))
+        described = formats.get(found.format)
+        assert described.bytes(dims) >= 0, (seed, turn)
+        for part, _ in found.parts:
+            assert described.part(part).name == part, (seed, turn)
+        unpacked = logical_dims(found, tensors)
+        assert unpacked is None or all(isinstance(dim, int) for dim in unpacked), (seed, turn)
 
 
 def test_39_logical_k_comes_from_the_scale_columns():

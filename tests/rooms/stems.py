@@ -10,6 +10,7 @@ import yaml
 SHARED = {"__init__", "index", "base", "common", "builder", "config", "names", "spec"}
 TEST_ROOMS = ("mechanisms", "models", "analysis", "parity")
 OP_FILES = ("README.md", "reference.py", "cases.py")
+DEFINITION_FILES = ("README.md", "reference.py")  # of a folder without kernels
 NO_OPS = {"common"}
 
 
@@ -109,13 +110,22 @@ def _kernels(root: Path) -> Iterator[str]:
         return
     door = package / "__init__.py"
     listed = _words_of(door) if door.is_file() else set()
+    definitions = _constant(door, "DEFINITIONS") if door.is_file() else set()
     for folder in sorted(path for path in package.iterdir() if path.is_dir()):
         if folder.name in NO_OPS or folder.name.startswith(("_", ".")):
             continue
         if not any(folder.glob("*.py")):
             continue
-        for name in OP_FILES:
+        for name in DEFINITION_FILES if folder.name in definitions else OP_FILES:
             if not (folder / name).is_file():
                 yield f"kernels/day0_kernels/{folder.name} has no {name}"
         if folder.name not in listed:
             yield f"{folder.name} is not listed in kernels/day0_kernels/__init__.py"
+
+
+def _constant(path: Path, name: str) -> set[str]:
+    """The strings of a tuple that a module assigns to `name`; none where it does not."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign) and any(getattr(t, "id", "") == name for t in node.targets):
+            return set(ast.literal_eval(node.value))
+    return set()

@@ -47,7 +47,6 @@ def deepseek_v2(draw: Draw) -> dict[str, Any]:
         **sizes,
         "first_k_dense_replace": draw.either(1, 2),
         "topk_method": "group_limited_greedy",
-        "norm_topk_prob": draw.either(True, False),
         **yarn(draw, mscale=0.7, mscale_all_dim=0.9),
     }
 

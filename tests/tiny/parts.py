@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .draw import Draw
+from .draw import Draw, NoCandidateLeft
 
 
 def common(draw: Draw) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def widths(draw: Draw, *names: str) -> dict[str, Any]:
     """hidden_size and the named feed-forward widths."""
     sizes = {"hidden_size": draw.pick(40, 44, 52, 56, 68)}
     for name in names:
-        sizes[name] = draw.pick(18, 22, 26, 38, 46, 58, 62, 74, 82, 86, 94)
+        sizes[name] = draw.pick(18, 22, 26, 34, 38, 46, 58, 62)
     return sizes
 
 
@@ -99,6 +99,9 @@ def grouped_experts(draw: Draw, total: str, *, shared: bool = True) -> dict[str,
         "num_experts_per_tok": draw.pick(2, 3, 4, 5, 6, 7),
         "routed_scaling_factor": draw.either(1.25, 1.75, 2.25),
     }
+    if sizes["num_experts_per_tok"] >= chosen_groups * num_experts // groups:
+        # The chosen groups would leave nothing to choose, or too little.
+        raise NoCandidateLeft
     if shared:
         sizes["n_shared_experts"] = draw.pick(2, 3, 4, 5)
     return sizes

@@ -14,7 +14,8 @@ KNOWN = (
     },
     {
         "types": ("deepseek_v3", "deepseek_v32", "kimi_k2", "kimi_k25"),
-        "facts": {"mla.rope_pairing": "interleaved", "mla.latent_norm_eps": 1e-6},
+        "facts": {"mla.rope_pairing": "interleaved", "mla.latent_norm_eps": 1e-6,
+                  "moe.score": "sigmoid"},
         "source": "transformers 5.24, modeling_deepseek_v3",
     },
     {
@@ -32,7 +33,7 @@ KNOWN = (
         "types": ("glm_moe_dsa",),
         "facts": {"mla.rope_pairing": "interleaved", "mla.latent_norm_eps": 1e-6,
                   "indexer.rope_pairing": "interleaved", "indexer.rope_place": "first",
-                  "indexer.k_norm_eps": 1e-6},
+                  "indexer.k_norm_eps": 1e-6, "moe.score": "sigmoid"},
         "source": "transformers 5.24, modeling_glm_moe_dsa",
     },
     {
@@ -62,7 +63,8 @@ KNOWN = (
     {
         "types": ("dots3_note", "dots3_note_text"),
         "without": ("layer_types",),
-        "facts": {"layers.indexed_rule": (2, 4, 1)},
+        "facts": {"layers.first": ("indexed", "indexed"),
+                  "layers.period": ("sliding", "indexed", "sliding", "sliding")},
         "source": "transformers 5.24, configuration_dots3_note: layers 0, 1 and i % 4 == 1",
     },
     {
@@ -111,7 +113,7 @@ KNOWN = (
         "words": ("moe_renormalize", "linear_attn_config"),
         "without": ("layer_group_size",),
         "facts": {"mla.latent_norm_eps": 1e-6},
-        "source": "transformers 5.24, modeling_kimi_linear; for Kimi-K3 two loaders take rms_norm_eps",
+        "source": "transformers 5.24, modeling_kimi_linear; two loaders of Kimi-K3 take norm.eps",
     },
     {
         "words": ("attn_res_block_size", "linear_attn_config.use_full_rank_gate"),

@@ -2,7 +2,7 @@
 
 Each entry: `types` (model_type words, the decoder's own or its parent's) or `words` (config keys
 that must all have a value), `without` (keys that must have none), `facts`, `source`. The first
-entry that matches a fact wins.
+entry that matches a fact wins. The value "norm.eps" stands for the config's own eps.
 """
 
 # Types whose attention turns half-split pairs in every layer and whose norms are plain.
@@ -51,9 +51,16 @@ KNOWN = (
         "source": "transformers 5.24, modeling_glm4_moe",
     },
     {
+        "words": ("use_qk_norm", "n_group", "topk_group", "n_routed_experts"),
+        "without": ("kv_lora_rank", "scoring_func", "score_function"),
+        "facts": {"gqa.out_bias": False, "moe.score": "sigmoid", "moe.bias": True},
+        "source": "GLM-4.5's words (modeling_glm4_moe)",
+    },
+    {
         "types": ("gpt_oss",),
         "facts": {"gqa.sink": True, "moe.score": "topk_softmax", "moe.renormalise": True,
                   "moe.router_bias": True, "moe.expert_bias": True, "moe.interleaved": True,
+                  "moe.layout": "transposed",
                   "ffn.function": "swigluoai", "layers.period": ("sliding", "full")},
         "source": "transformers 5.24, modeling_gpt_oss",
     },
@@ -120,7 +127,7 @@ KNOWN = (
         "types": _QWEN_HYBRID,
         "facts": {"norm.zero_centered": True, "gqa.out_gate": "fused", "gqa.partial": 0.25,
                   "gqa.rope_pairing": "half", "gqa.no_rope.full_attention": False,
-                  "gdn.gate": "silu", "layers.period": _THREE_TO_ONE},
+                  "gdn.gate": "silu", "gdn.norm_eps": "norm.eps", "layers.period": _THREE_TO_ONE},
         "source": "transformers 5.24, modeling_qwen3_next and modeling_qwen3_5",
     },
     {
@@ -128,6 +135,7 @@ KNOWN = (
                   "rope_parameters.partial_rotary_factor"),
         "without": ("linear_allow_neg_eigval", "sliding_window"),
         "facts": {"norm.zero_centered": True, "gqa.out_gate": "fused", "gdn.gate": "silu",
+                  "gdn.norm_eps": "norm.eps",
                   "moe.score": "softmax", "moe.shared_gate": True, "moe.renormalise": True,
                   "gqa.qk_norm": "head"},
         "source": "Qwen's hybrids alone turn a part of the head beside a gated delta net",
@@ -136,6 +144,7 @@ KNOWN = (
         "words": ("linear_num_key_heads", "linear_value_head_dim", "partial_rotary_factor"),
         "without": ("linear_allow_neg_eigval", "sliding_window"),
         "facts": {"norm.zero_centered": True, "gqa.out_gate": "fused", "gdn.gate": "silu",
+                  "gdn.norm_eps": "norm.eps",
                   "moe.score": "softmax", "moe.shared_gate": True, "moe.renormalise": True,
                   "gqa.qk_norm": "head"},
         "source": "Qwen's hybrids alone turn a part of the head beside a gated delta net",
@@ -144,7 +153,8 @@ KNOWN = (
         "types": ("lara_mini",),
         "facts": {"norm.zero_centered": False, "gqa.rope_pairing": "half",
                   "gqa.no_rope.full_attention": True, "gqa.no_rope.sliding_attention": False,
-                  "moe.score": "softmax", "moe.shared_gate": False, "gdn.gate": "silu",
+                  "moe.score": "softmax", "moe.shared_gate": False, "moe.layout": "fused",
+                  "gdn.gate": "silu", "gdn.norm_eps": "norm.eps",
                   "layers.period": ("linear", "sliding", "linear", "full", "sliding")},
         "source": "transformers 5.24, modeling_lara_mini",
     },
@@ -153,20 +163,22 @@ KNOWN = (
         "without": ("linear_allow_neg_eigval", "partial_rotary_factor"),
         "facts": {"norm.zero_centered": False, "gqa.no_rope.full_attention": True,
                   "gqa.no_rope.sliding_attention": False, "moe.score": "softmax",
-                  "moe.shared_gate": False, "gdn.gate": "silu", "gqa.qk_norm": "head"},
+                  "moe.shared_gate": False, "gdn.gate": "silu", "gdn.norm_eps": "norm.eps",
+                  "gqa.qk_norm": "head"},
         "source": "Lara's words: a window beside a gated delta net",
     },
     {
         "types": ("olmo_hybrid",),
         "facts": {"gqa.qk_norm": "full", "norm.arrangement.full": "post", "gdn.gate": "silu",
-                  "gqa.no_rope_without_words": True, "layers.period": _THREE_TO_ONE},
+                  "gdn.norm_eps": 1e-5, "gqa.no_rope_without_words": True,
+                  "layers.period": _THREE_TO_ONE},
         "source": "transformers 5.24, modeling_olmo_hybrid",
     },
     {
         "words": ("linear_allow_neg_eigval", "linear_num_key_heads"),
         "facts": {"norm.zero_centered": False, "gqa.qk_norm": "full",
                   "norm.arrangement.full": "post", "gqa.no_rope_without_words": True,
-                  "gdn.gate": "silu"},
+                  "gdn.gate": "silu", "gdn.norm_eps": 1e-5},
         "source": "OLMo-Hybrid's words (modeling_olmo_hybrid)",
     },
     {

@@ -24,7 +24,7 @@ FAMILY = Family(
     " pool: b alone), with the halves of position_bias; then norm, rope at the pool's first"
     " position, write; a row that closes a pool may read it",
     inputs=("x", "gate?"),
-    weights=("position_bias?", "norm?"),
+    weights=("position_bias?", "norm_weight?"),
     caches=("tail", "pooled"),
     outputs=(),
     attrs={

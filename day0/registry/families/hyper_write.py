@@ -10,8 +10,8 @@ def _flops(shapes: Shapes, context: Context) -> float:
 
 FAMILY = Family(
     name="hyper_write",
-    what="x_j <- post_j y + sum_i mix_ij x_i, mix [from i, to j] (without mix: x_j + post_j y)",
-    inputs=("x", "y", "post", "mix?"),
+    what="x_j <- post_j update + sum_i mix_ij x_i, mix [from i, to j] (none: x_j + post_j update)",
+    inputs=("x", "update", "post", "mix?"),
     outputs=("y",),
     attrs={"num_streams": number()},
     infer=lambda s: {"y": s.inputs["x"]},

@@ -25,6 +25,9 @@ FAMILY = Family(
         "top_groups": number(1),
         # a group's score: the sum of its two best, or its best
         "group_score": word("top2", "max", default="top2"),
+        # what experts outside the chosen groups score: nothing beats "lowest", a biased score below
+        # zero loses to "zero"
+        "left_out": word("lowest", "zero", default="lowest"),
         "renormalise": flag(),
         "renormalise_eps": real(0.0),
         "scale": real(1.0),

@@ -1,4 +1,4 @@
-"""DeepSeek-V4 attention: one vector per entry is key and value, raw window beside pooled entries."""
+"""DeepSeek-V4 attention: an entry is key and value at once; a window beside pooled entries."""
 
 from day0.ir.tensor import TensorSpec
 from day0.registry.family import Context, Family, Shapes, number, real

@@ -20,6 +20,7 @@ PAIRS = (
         reference=f"{_AT}.reference:kda_prefill",
         kernel=f"{_AT}.prefill:kda_prefill",
         outputs=("o", "state"),
+        wide=("state",),
     ),
     Pair(
         name="decode",
@@ -199,6 +200,21 @@ def inputs(case: Case, device: str, generator: torch.Generator) -> dict[str, Any
     if case.pair == "verify":
         tensors["version"] = version
     return tensors
+
+
+def workspace(case: Case) -> torch.Tensor | None:
+    """The scratch an engine would have planned, for the bench."""
+    if case.pair != "prefill":
+        return None
+    from day0_kernels.kda.prefill import workspace_bytes
+
+    attrs, lengths = case.attrs, case.dims["lengths"]
+    needed = workspace_bytes(
+        num_tokens=sum(lengths), num_sequences=len(lengths), num_heads=attrs["num_heads"],
+        head_dim=attrs["head_dim"], value_dim=attrs["value_dim"],
+        exact=case.dtype == "fp32", lower_bound=attrs["lower_bound"],
+    )  # fmt: skip
+    return torch.empty(needed, dtype=torch.uint8, device="cuda")
 
 
 def work(case: Case) -> Work:

@@ -7,8 +7,9 @@ import torch
 import triton
 import triton.language as tl
 
+from day0_kernels.common.activations import sigmoid
 from day0_kernels.common.arguments import check_choice, check_shape
-from day0_kernels.kda.gates import log2_decay, sigmoid
+from day0_kernels.kda.gates import log2_decay
 from day0_kernels.kda.launch import DecodeLaunch, decode_launch
 from day0_kernels.kda.prefill import check
 

@@ -1,20 +1,12 @@
-"""Jit helpers that prefill and decode share: activations, all fp32, decays in powers of two.
-
-exp2 and rsqrt are the forms that compile to one instruction each; a quotient or exp does not.
-"""
+"""Decay gates that prefill and decode share, fp32, as powers of two."""
 
 import triton
 import triton.language as tl
 
-LOG2_E = tl.constexpr(1.4426950408889634)
+from day0_kernels.common.activations import LOG2_E, sigmoid
+
 # A gate where no token is: both forms turn it into a retention of exactly 1.
 NO_TOKEN = tl.constexpr(-60000.0)
-
-
-@triton.jit
-def sigmoid(x):
-    r = tl.rsqrt(1.0 + tl.exp2(x * -LOG2_E))
-    return r * r
 
 
 @triton.jit

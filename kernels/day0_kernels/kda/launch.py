@@ -58,7 +58,7 @@ def prefill_launch(
     chunk = 32 if exact else 64
     slots = -(-num_tokens // chunk) + num_sequences
     element = 4 if exact else 2
-    slot_bytes = num_heads * chunk * (3 * head_dim + value_dim + chunk) * element
+    slot_bytes = num_heads * chunk * (3 * head_dim + value_dim + 2 * chunk) * element
     window = max(min(slots, WINDOW_BYTES // slot_bytes), 64)
     block_v = 64 if not exact else 32
     programs = num_heads * max(value_dim // block_v, 1) * num_sequences
@@ -72,7 +72,7 @@ def prefill_launch(
         chunk_warps=4,
         block_v=min(block_v, value_dim, head_dim),
         scan_warps=4,
-        scan_stages=2,
+        scan_stages=3,
         segments=segments if capability[0] else 1,
         window=window,
     )

@@ -1,4 +1,4 @@
-"""Prefill of KDA: chunk-local kernel, then a scan over chunks, over segments where heads are few."""
+"""Prefill of KDA: chunks, their triangular systems, then a scan, in segments if heads are few."""
 
 import math
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from day0_kernels.common.arguments import (
 from day0_kernels.kda.chunk import chunk_kernel
 from day0_kernels.kda.launch import PrefillLaunch, prefill_launch
 from day0_kernels.kda.scan import chain_kernel, scan_kernel, transition_kernel
+from day0_kernels.kda.solve import solve_kernel
 
 ALIGNMENT = 256
 
@@ -28,6 +29,7 @@ class Buffers:
     kg: torch.Tensor
     ut: torch.Tensor
     mix: torch.Tensor
+    mixing: torch.Tensor
     total: torch.Tensor
     scale: torch.Tensor
     carry: torch.Tensor
@@ -51,6 +53,7 @@ def buffer_shapes(
         "kg": ((*at, rows, head_dim), dtype),
         "ut": ((*at, value_dim, rows), dtype),
         "mix": ((*at, rows, rows), dtype),
+        "mixing": ((*at, rows, rows), dtype),
         "total": ((*at, head_dim), torch.float32),
         "scale": (at, torch.float32),
         "carry": ((num_sequences, num_heads, head_dim, value_dim), torch.float32),
@@ -181,11 +184,16 @@ def run(
     for first in range(0, num_slots, launch.window):
         count = min(launch.window, num_slots - first)
         chunk_kernel[(count * num_heads,)](
-            q, k, v, gate, beta, a_log, dt_bias, cu_seqlens,
-            buffers.w, buffers.qg, buffers.kg, buffers.ut, buffers.mix, buffers.total,
-            buffers.scale, q.stride(0), k.stride(0), v.stride(0), gate.stride(0), beta.stride(0),
-            sequences, first, lower_bound or 0.0, DIAGONAL=launch.diagonal,
-            BOUNDED=lower_bound is not None, num_warps=launch.chunk_warps, **dims,
+            q, k, gate, beta, a_log, dt_bias, cu_seqlens,
+            buffers.w, buffers.qg, buffers.kg, buffers.mix, buffers.mixing, buffers.total,
+            q.stride(0), k.stride(0), gate.stride(0), beta.stride(0), sequences, first,
+            lower_bound or 0.0, H=num_heads, DK=head_dim, BT=launch.chunk,
+            DIAGONAL=launch.diagonal, BOUNDED=lower_bound is not None, EXACT=exact,
+            num_warps=launch.chunk_warps,
+        )  # fmt: skip
+        solve_kernel[(count * num_heads,)](
+            v, beta, cu_seqlens, buffers.w, buffers.mixing, buffers.ut, buffers.scale,
+            v.stride(0), beta.stride(0), sequences, first, num_warps=launch.chunk_warps, **dims,
         )  # fmt: skip
         scan(
             buffers, state, o, cu_seqlens, slot, start, dims=dims, launch=launch,

@@ -8,7 +8,8 @@ into. `find` fields are those of chunk.py.
 import triton
 import triton.language as tl
 
-from day0_kernels.kda.chunk import HEADROOM, dot, power_of_two_above
+from day0_kernels.kda.chunk import dot
+from day0_kernels.kda.solve import HEADROOM, power_of_two_above
 
 
 @triton.jit
@@ -37,6 +38,17 @@ def load_state(state, carry, slot, start, i_s, i_h, c_0, o_v, stride_slot, strid
         p_state = state + i_slot * stride_slot + i_h * stride_head + offsets
         s = tl.load(p_state, mask=(offsets >= 0) & live, other=0.0).to(tl.float32)
     return s
+
+
+@triton.jit
+def largest(scale, at, count, floor, H: tl.constexpr):
+    """The largest of `floor` and `count` units `scale`, from position `at` in steps of H."""
+    o_c = tl.arange(0, 128)
+    result = floor
+    for c in range(0, count, 128):
+        units = tl.load(scale + at + (c + o_c) * H, mask=c + o_c < count, other=0.0)
+        result = tl.maximum(result, tl.max(units, axis=0))
+    return result
 
 
 @triton.jit
@@ -102,31 +114,43 @@ def scan_kernel(
         s = tl.load(segment_state + ((i_s * S + i_seg) * H + i_h) * DK * DV + offsets)
 
     unit = power_of_two_above(tl.max(tl.max(tl.abs(s), axis=1), axis=0)) / HEADROOM
+    unit = largest(scale, (base + c_a) * H + i_h, c_b - c_a, unit, H)
     s = s * (1.0 / unit)
-    for c in tl.range(c_a, c_b, num_stages=num_stages):
-        at = (base + c) * H + i_h
-        p_bk = at * BT * DK + o_t[:, None] * DK + o_k[None, :]
-        b_w = tl.load(w + p_bk)
-        b_qg = tl.load(qg + p_bk)
-        b_kg = tl.load(kg + p_bk)
-        b_mix = tl.load(mix + at * BT * BT + o_t[:, None] * BT + o_t[None, :])
-        b_ut = tl.load(ut + at * DV * BT + o_v[:, None] * BT + o_t[None, :])
-        b_total = tl.load(total + at * DK + o_k)
-        own = tl.load(scale + at)
-        larger = tl.maximum(unit, own)
-        shrink = unit / larger
-        b_s = (s * shrink).to(DOT)
-        u = b_ut.to(tl.float32) * (own / larger) - dot(b_s, tl.trans(b_w), EXACT)
-        unit = larger
-        b_u = u.to(DOT)
+    at = (base + c_a) * H + i_h
+    bk = at * BT * DK + o_t[:, None] * DK + o_k[None, :]
+    p_w = w + bk
+    p_qg = qg + bk
+    p_kg = kg + bk
+    p_mix = mix + at * BT * BT + o_t[:, None] * BT + o_t[None, :]
+    p_ut = ut + at * DV * BT + o_v[:, None] * BT + o_t[None, :]
+    p_total = total + at * DK + o_k
+    p_scale = scale + at
+    first = begin + c_a * BT
+    p_o = o + first * stride_o + i_h * DV + o_t[None, :].to(tl.int64) * stride_o + o_v[:, None]
+    left = end - first
+    for _ in tl.range(c_a, c_b, num_stages=num_stages):
+        b_w = tl.load(p_w)
+        b_qg = tl.load(p_qg)
+        b_kg = tl.load(p_kg)
+        b_mix = tl.load(p_mix)
+        b_ut = tl.load(p_ut)
+        b_total = tl.load(p_total)
+        own = tl.load(p_scale) / unit
+        b_s = s.to(DOT)
+        b_u = (b_ut.to(tl.float32) * own - dot(b_s, tl.trans(b_w), EXACT)).to(DOT)
         out = dot(b_s, tl.trans(b_qg), EXACT) + dot(b_u, tl.trans(b_mix), EXACT)
-        s = s * (b_total * shrink)[None, :] + dot(b_u, b_kg, EXACT)
-        tokens = begin + c * BT + o_t.to(tl.int64)
-        tl.store(
-            o + tokens[None, :] * stride_o + i_h * DV + o_v[:, None],
-            (out * (unit * output_scale)).to(o.dtype.element_ty),
-            mask=(tokens < end)[None, :],
-        )
+        s = s * b_total[None, :] + dot(b_u, b_kg, EXACT)
+        out = (out * (unit * output_scale)).to(o.dtype.element_ty)
+        tl.store(p_o, out, mask=(o_t < left)[None, :])
+        p_w += H * BT * DK
+        p_qg += H * BT * DK
+        p_kg += H * BT * DK
+        p_mix += H * BT * BT
+        p_ut += H * DV * BT
+        p_total += H * DK
+        p_scale += H
+        p_o += BT * stride_o
+        left -= BT
     s = s * unit
     if (c_b == c_1) & (c_b > c_a):
         if c_1 == num_chunks:
@@ -179,29 +203,50 @@ def transition_kernel(
     is_b = i_v * BV < DV
     o_v = i_v * BV + tl.arange(0, BV) - tl.where(is_b, 0, DV)
     s = tl.where((o_v[:, None] == o_k[None, :]) & (i_v * BV >= DV), 1.0, 0.0)
-    unit = 1.0 / HEADROOM
-    s = s * HEADROOM
-    for c in tl.range(c_a, c_b, num_stages=num_stages):
-        at = (base + c) * H + i_h
-        p_bk = at * BT * DK + o_t[:, None] * DK + o_k[None, :]
-        b_w = tl.load(w + p_bk)
-        b_kg = tl.load(kg + p_bk)
-        p_ut = at * DV * BT + o_v[:, None] * BT + o_t[None, :]
-        b_ut = tl.load(ut + p_ut, mask=(p_ut >= 0) & is_b, other=0.0)
-        b_total = tl.load(total + at * DK + o_k)
-        own = tl.load(scale + at, mask=is_b, other=0.0)
-        larger = tl.maximum(unit, own)
-        shrink = unit / larger
-        b_s = (s * shrink).to(DOT)
-        u = b_ut.to(tl.float32) * (own / larger) - dot(b_s, tl.trans(b_w), EXACT)
-        unit = larger
-        s = s * (b_total * shrink)[None, :] + dot(u.to(DOT), b_kg, EXACT)
+    at = (base + c_a) * H + i_h
+    unit = tl.where(is_b, largest(scale, at, c_b - c_a, 2.0**-60, H), 1.0 / HEADROOM)
+    s = s * (1.0 / unit)
+    bk = at * BT * DK + o_t[:, None] * DK + o_k[None, :]
+    p_w = w + bk
+    p_kg = kg + bk
+    p_ut = ut + at * DV * BT + o_v[:, None] * BT + o_t[None, :]
+    p_total = total + at * DK + o_k
+    p_scale = scale + at
+    for _ in tl.range(c_a, c_b, num_stages=num_stages):
+        b_w = tl.load(p_w)
+        b_kg = tl.load(p_kg)
+        b_ut = tl.load(p_ut)
+        b_total = tl.load(p_total)
+        own = tl.where(is_b, tl.load(p_scale), 0.0) / unit
+        u = b_ut.to(tl.float32) * own - dot(s.to(DOT), tl.trans(b_w), EXACT)
+        s = s * b_total[None, :] + dot(u.to(DOT), b_kg, EXACT)
+        p_w += H * BT * DK
+        p_kg += H * BT * DK
+        p_ut += H * DV * BT
+        p_total += H * DK
+        p_scale += H
     s = s * unit
     at = (i_s * S + i_seg) * H + i_h
     if is_b:
         tl.store(transition_b + at * DK * DV + o_k[None, :] * DV + o_v[:, None], s)
     else:
         tl.store(transition_a + at * DK * DK + o_k[None, :] * DK + o_v[:, None], s)
+
+
+@triton.jit
+def precise_dot(s, a, EXACT: tl.constexpr):
+    """s times a to about fp32 accuracy: products of the fp16 halves of both (entries of a are at
+    most 1 in size, those of s are brought there)."""
+    if EXACT:
+        return tl.dot(s, a, input_precision="ieee")
+    else:
+        unit = power_of_two_above(tl.max(tl.max(tl.abs(s), axis=1), axis=0))
+        s = s * (1.0 / unit)
+        s_high = s.to(tl.float16)
+        s_low = (s - s_high.to(tl.float32)).to(tl.float16)
+        a_high = a.to(tl.float16)
+        a_low = (a - a_high.to(tl.float32)).to(tl.float16)
+        return tl.dot(s_high, a_low, tl.dot(s_low, a_high, tl.dot(s_high, a_high))) * unit
 
 
 @triton.jit
@@ -247,9 +292,6 @@ def chain_kernel(
         p_a = transition_a + at * DK * DK + o_k[None, :] * DK + o_k[:, None]
         a = tl.load(p_a)
         b = tl.load(transition_b + at * DK * DV + offsets)
-        if EXACT:
-            s = tl.dot(s, a, input_precision="ieee") + b
-        else:
-            s = tl.dot(s, a, input_precision="tf32x3") + b
+        s = precise_dot(s, a, EXACT) + b
         at += H
         tl.store(segment_state + at * DK * DV + offsets, s)

@@ -1,0 +1,1 @@
+"""lower(model, target): one plain function per pass, in a fixed order."""

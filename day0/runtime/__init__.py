@@ -1,0 +1,2 @@
+"""Executes a lowered Graph: loader, caches, binder, program, engine. The only rooms with torch are
+this one and validate."""

@@ -1,0 +1,202 @@
+"""Matches an implementation's parameter names to an op's slots, attributes, caches and the Step.
+
+Done once per op: a name that nothing gives is an error at bind time, never during a run.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import torch
+
+from day0.ir.cache import CacheSpec
+from day0.ir.graph import Graph
+from day0.ir.op import Op
+from day0.runtime.pools import paged
+from day0.runtime.step import Step
+from day0.runtime.storage import History, Storage
+
+STEP = ("cu_seqlens", "positions", "seq", "start", "length", "slot", "last")
+
+
+@dataclass(slots=True)
+class Frame:
+    """What a running step holds: the Step, values by name, histories computed so far."""
+
+    step: Step
+    values: dict[str, torch.Tensor]
+    histories: dict[tuple[int, int], History]
+
+
+Getter = Callable[[Frame], Any]
+After = Callable[[Frame, Any], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A bound op: `arguments` by parameter name, and what to do with them after the call."""
+
+    op: Op
+    entry: str
+    function: Callable[..., None]
+    arguments: tuple[tuple[str, Getter], ...]
+    after: tuple[tuple[str, After], ...] = ()
+
+    def run(self, frame: Frame) -> None:
+        given = {name: getter(frame) for name, getter in self.arguments}
+        self.function(**given)
+        for name, finish in self.after:
+            finish(frame, given[name])
+
+
+class BindError(ValueError):
+    """A parameter that no slot, attribute, cache part or Step field is called."""
+
+
+def bind(
+    op: Op,
+    entry: str,
+    *,
+    graph: Graph,
+    weights: Mapping[str, torch.Tensor],
+    storage: Storage,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Call:
+    """The call of `entry` for `op`."""
+    module, _, name = entry.partition(":")
+    function = getattr(import_module(module), name)
+    offers, after = _offers(op, graph, weights, storage, dtype, device)
+    arguments, finishes = [], []
+    for parameter in inspect.signature(function).parameters.values():
+        offer = offers.get(parameter.name)
+        if offer is None:
+            if parameter.default is inspect.Parameter.empty:
+                raise BindError(
+                    f"{op.id}: {entry} asks for {parameter.name!r}; the {op.family} op has "
+                    f"{', '.join(sorted(offers))}"
+                )
+            continue
+        arguments.append((parameter.name, offer))
+        if parameter.name in after:
+            finishes.append((parameter.name, after[parameter.name]))
+    return Call(
+        op=op,
+        entry=entry,
+        function=function,
+        arguments=tuple(arguments),
+        after=tuple(finishes),
+    )
+
+
+def cache_write(op: Op, storage: Storage) -> Call:
+    """The one op that is nothing but addressing: rows to their places in pages."""
+    use = op.caches[0]
+    cache = storage.caches[use.cache]
+    values = [value for _, value in op.inputs]
+
+    def write(frame: Frame) -> None:
+        for (part, _), value in zip(cache.parts, values, strict=True):
+            storage.write_rows(cache, part, frame.step, frame.values[value])
+
+    return Call(
+        op=op,
+        entry="runtime:cache_write",
+        function=lambda frame: write(frame),
+        arguments=(("frame", lambda frame: frame),),
+    )
+
+
+def _offers(
+    op: Op,
+    graph: Graph,
+    weights: Mapping[str, torch.Tensor],
+    storage: Storage,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> tuple[dict[str, Getter], dict[str, After]]:
+    offers: dict[str, Getter] = {
+        name: (lambda frame, name=name: getattr(frame.step, name)) for name in STEP
+    }
+    after: dict[str, After] = {}
+    _offer_caches(op, storage, offers, after)
+    for name, value in op.attrs:
+        offers[name] = lambda frame, value=value: value
+    for slot, name in op.weights:
+        offers[slot] = lambda frame, name=name: weights[name]
+    lists: dict[str, list[str]] = {}
+    for slot, value in op.inputs:
+        offers[slot] = lambda frame, value=value: frame.values[value]
+        stem = slot.rstrip("0123456789")
+        if stem != slot:
+            lists.setdefault(stem, []).append(value)
+    for stem, values in lists.items():
+        offers[stem] = lambda frame, values=values: [frame.values[value] for value in values]
+    for slot, value in op.outputs:
+        spec = graph.values[value]
+        offers[slot] = _buffer(value, spec.dims, FORMATS.get(spec.format, dtype), device)
+    return offers, after
+
+
+FORMATS = {"int32": torch.int32, "int64": torch.int64, "fp32": torch.float32}
+
+
+def _buffer(
+    value: str, dims: tuple[int | str, ...], dtype: torch.dtype, device: torch.device
+) -> Getter:
+    def make(frame: Frame) -> torch.Tensor:
+        rows = frame.step.last.shape[0] if dims[0] == "R" else frame.step.num_rows
+        shape = (rows, *(dim for dim in dims if isinstance(dim, int)))
+        frame.values[value] = torch.empty(shape, dtype=dtype, device=device)
+        return frame.values[value]
+
+    return make
+
+
+def _offer_caches(
+    op: Op, storage: Storage, offers: dict[str, Getter], after: dict[str, After]
+) -> None:
+    """Slotted parts as whole buffers; paged parts as contiguous history, written back if "w"."""
+    several = len([use for use in op.caches if paged(storage.caches[use.cache])]) > 1
+    several_slotted = len(op.caches) > 1
+    for use in op.caches:
+        cache = storage.caches[use.cache]
+        for part, _ in cache.parts:
+            long = f"{use.slot}_{part}"
+            if not paged(cache):
+                buffer = storage.parts[cache.name][part]
+                for name in (long,) if several_slotted else (long, part):
+                    offers[name] = lambda frame, buffer=buffer: buffer
+                continue
+            for name in (long,) if several else (long, part):
+                offers[name] = _gathered(storage, cache, part)
+                if "w" in use.mode:
+                    after[name] = _scattered(storage, cache, part)
+        if paged(cache):
+            for field in ("cu_history", "history_first"):
+                for name in (f"{use.slot}_{field}",) if several else (f"{use.slot}_{field}", field):
+                    offers[name] = _field(storage, cache, field)
+
+
+def _gathered(storage: Storage, cache: CacheSpec, part: str) -> Getter:
+    def gather(frame: Frame) -> torch.Tensor:
+        return storage.gather(cache, part, storage.history(cache, frame.step, frame.histories))
+
+    return gather
+
+
+def _scattered(storage: Storage, cache: CacheSpec, part: str) -> After:
+    def scatter(frame: Frame, value: torch.Tensor) -> None:
+        history = storage.history(cache, frame.step, frame.histories)
+        storage.scatter(cache, part, history, value)
+
+    return scatter
+
+
+def _field(storage: Storage, cache: CacheSpec, field: str) -> Getter:
+    def read(frame: Frame) -> torch.Tensor:
+        return getattr(storage.history(cache, frame.step, frame.histories), field)
+
+    return read

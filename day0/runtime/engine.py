@@ -1,0 +1,224 @@
+"""Continuous batching: steps are all prefill or all decode; when pages run out the youngest request
+is put back and later recomputed from its tokens."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from day0.errors import DoesNotFit
+from day0.runtime.pools import Pool, first_kept
+from day0.runtime.request import Request
+from day0.runtime.sampling import Sampling, next_token
+from day0.runtime.step import Step, make_step
+
+Run = Callable[[Step, torch.Tensor], torch.Tensor]  # step, ids [T] -> logits [N, V]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """`page_size` tokens a page, `num_pages` by span, `num_slots` sequences at once, `chunk` rows
+    of a prefill step at most."""
+
+    page_size: int
+    num_pages: Mapping[int, int]
+    num_slots: int
+    chunk: int = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One token of one request; `finish` as in Request."""
+
+    request: Request
+    token: int
+    finish: str
+
+
+class Engine:
+    """Serves requests over one model's program."""
+
+    def __init__(self, run: Run, limits: Limits, device: torch.device) -> None:
+        self.limits = limits
+        self._run = run
+        self._device = device
+        self._slots = Pool(limits.num_slots)
+        self._pages = {span: Pool(count) for span, count in limits.num_pages.items()}
+        self._waiting: deque[Request] = deque()
+        self._running: list[Request] = []
+        self._count = 0
+        self.steps: list[tuple[str, int]] = []  # (phase, rows) of every step, for metrics
+
+    def add(self, prompt: tuple[int, ...], sampling: Sampling) -> Request:
+        """Queue a request. DoesNotFit when even alone it could not finish."""
+        sampling.check()
+        self._must_fit(len(prompt) + sampling.max_new_tokens)
+        request = Request(self._count, prompt, sampling)
+        self._count += 1
+        self._waiting.append(request)
+        return request
+
+    def cancel(self, request: Request) -> None:
+        """Stop a request; what it produced stays in it."""
+        if request in self._running:
+            self._leave(request, "cancelled")
+        elif request in self._waiting:
+            self._waiting.remove(request)
+            request.finish = "cancelled"
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._waiting or self._running)
+
+    def serve(self) -> Iterator[Event]:
+        """Events until nothing is left to do."""
+        while self.busy:
+            yield from self.step()
+
+    def step(self) -> list[Event]:
+        """One step: prefill where tokens wait, else one token for every running request."""
+        batch = self._prefill_batch()
+        if batch:
+            return self._execute("prefill", batch)
+        batch = self._decode_batch()
+        return self._execute("decode", batch) if batch else []
+
+    def _must_fit(self, tokens: int) -> None:
+        for span, pool in self._pages.items():
+            held = min(tokens, span + self.limits.chunk) if span else tokens
+            need = -(-held // self.limits.page_size) + (1 if span else 0)
+            if need > pool.count:
+                fits = pool.count * self.limits.page_size
+                raise DoesNotFit(
+                    f"a request of {tokens:,} tokens needs {need} pages of "
+                    f"{self.limits.page_size} tokens; the cache has {pool.count}",
+                    hint=f"shorten prompt and --max-new-tokens to {fits:,} tokens together",
+                )
+
+    def _prefill_batch(self) -> list[tuple[Request, int]]:
+        budget, batch = self.limits.chunk, []
+        for request in [r for r in self._running if not r.decoding]:
+            rows = min(budget, request.pending)
+            if rows and request in self._running and self._reserve(request, rows):
+                batch.append((request, rows))
+                budget -= rows
+        batch = [(request, rows) for request, rows in batch if request in self._running]
+        while self._waiting and budget > 0:
+            request = self._waiting[0]
+            rows = min(budget, request.pending)
+            if not self._admit(request, rows):
+                break
+            self._waiting.popleft()
+            batch.append((request, rows))
+            budget -= rows
+        return batch
+
+    def _decode_batch(self) -> list[tuple[Request, int]]:
+        batch = []
+        for request in list(self._running):
+            if request in self._running and self._reserve(request, 1):
+                batch.append((request, 1))
+        return [(request, rows) for request, rows in batch if request in self._running]
+
+    def _admit(self, request: Request, rows: int) -> bool:
+        slot = self._slots.take(1)
+        if slot is None:
+            return False
+        request.slot, request.pages = slot[0], {span: [] for span in self._pages}
+        if not self._grow(request, request.done + rows):
+            self._release(request)
+            return False
+        self._running.append(request)
+        return True
+
+    def _reserve(self, request: Request, rows: int) -> bool:
+        """Pages for `rows` more tokens, putting younger requests back as needed."""
+        while not self._grow(request, request.done + rows):
+            youngest = max(self._running, key=lambda other: other.number)
+            self._put_back(youngest)
+            if youngest is request:
+                return False
+        return True
+
+    def _grow(self, request: Request, end: int) -> bool:
+        taken: list[tuple[int, list[int]]] = []
+        for span, pool in self._pages.items():
+            table = request.pages[span]
+            missing = -(-end // self.limits.page_size) - len(table)
+            pages = pool.take(max(missing, 0))
+            if pages is None:
+                for other, numbers in taken:
+                    self._pages[other].give(numbers)
+                    del request.pages[other][len(request.pages[other]) - len(numbers) :]
+                return False
+            table.extend(pages)
+            taken.append((span, pages))
+        return True
+
+    def _put_back(self, request: Request) -> None:
+        self._running.remove(request)
+        self._release(request)
+        request.done = 0
+        request.preemptions += 1
+        self._waiting.appendleft(request)
+
+    def _release(self, request: Request) -> None:
+        for span, pages in request.pages.items():
+            self._pages[span].give(page for page in pages if page)
+        self._slots.give([request.slot])
+        request.pages, request.slot = {}, 0
+
+    def _leave(self, request: Request, finish: str) -> None:
+        self._running.remove(request)
+        self._release(request)
+        request.finish = finish
+
+    def _execute(self, phase: str, batch: list[tuple[Request, int]]) -> list[Event]:
+        ids = [
+            token
+            for request, rows in batch
+            for token in request.tokens[request.done : request.done + rows]
+        ]
+        step = make_step(
+            phase,
+            starts=[request.done for request, _ in batch],
+            lengths=[rows for _, rows in batch],
+            slots=[request.slot for request, _ in batch],
+            tables={span: [request.pages[span] for request, _ in batch] for span in self._pages},
+            device=self._device,
+        )
+        logits = self._run(step, torch.tensor(ids, dtype=torch.int32, device=self._device))
+        self.steps.append((phase, len(ids)))
+        events = []
+        for row, (request, rows) in enumerate(batch):
+            request.done += rows
+            self._forget(request)
+            if request.pending == 0:
+                events.append(self._produce(request, logits[row]))
+        return events
+
+    def _forget(self, request: Request) -> None:
+        """Give back pages that no later row of a window can read."""
+        for span, table in request.pages.items():
+            if not span:
+                continue
+            for number in range(first_kept(span, request.done) // self.limits.page_size):
+                if table[number]:
+                    self._pages[span].give([table[number]])
+                    table[number] = 0
+
+    def _produce(self, request: Request, logits: torch.Tensor) -> Event:
+        sampling = request.sampling
+        token = next_token(
+            logits, sampling, position=len(request.tokens), produced=len(request.produced)
+        )
+        request.tokens.append(token)
+        finish = ""
+        if token in sampling.stop_ids:
+            finish = "stop"
+        elif len(request.produced) >= sampling.max_new_tokens:
+            finish = "length"
+        if finish:
+            self._leave(request, finish)
+        return Event(request=request, token=token, finish=finish)

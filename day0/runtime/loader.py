@@ -1,0 +1,167 @@
+"""Weight expressions -> tensors, shard by shard, from safetensors files or at random.
+
+Every leaf is read once; what a leaf's file cannot give is a Day0Error with the tensor's name.
+"""
+
+import math
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from day0.checkpoint.headers import Headers
+from day0.errors import Day0Error
+from day0.ir.weight import (
+    Cat,
+    Expr,
+    Leaf,
+    Mul,
+    Permute,
+    Pick,
+    Reshape,
+    Stack,
+    Tied,
+    Weight,
+)
+from day0.runtime.dequant import dequantise
+
+Read = Callable[[str], torch.Tensor]
+DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16,
+          "fp16": torch.float16, "int64": torch.int64, "int32": torch.int32}  # fmt: skip
+
+
+class Files:
+    """Tensors of a folder's safetensors files by name, memory-mapped; `used` names what was read."""
+
+    def __init__(self, folder: Path, headers: Headers) -> None:
+        self._folder = folder
+        self._headers = headers
+        self._open: dict[str, Any] = {}
+        self.used: set[str] = set()
+
+    def read(self, name: str) -> torch.Tensor:
+        """The stored tensor. Day0Error when its file is gone or damaged."""
+        header = self._headers.tensors.get(name)
+        if header is None:
+            raise Day0Error(
+                f"the checkpoint has no tensor {name}, which the Graph needs",
+                hint="day0 analyze MODEL shows what is missing",
+            )
+        try:
+            if header.shard not in self._open:
+                path = self._folder / header.shard
+                self._open[header.shard] = safe_open(path, framework="pt")
+            tensor = self._open[header.shard].get_tensor(name)
+        except (OSError, SafetensorError) as error:
+            raise Day0Error(
+                f"{header.shard} cannot be read at {name}: {error}",
+                hint="fetch the file again; nothing was changed",
+            ) from error
+        self.used.add(name)
+        return tensor
+
+    def close(self) -> None:
+        self._open.clear()
+
+
+class Dummy:
+    """Random tensors of the stored shapes' kind, the same for the same seed and name.
+
+    Scales follow what trained weights have: matrices 1/sqrt(inputs), norms around 1, biases small,
+    routers wide enough to spread tokens over experts.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self._seed = seed
+
+    def leaf(self, leaf: Leaf, role: str, index: int = 0) -> torch.Tensor:
+        """Values [leaf.dims] in fp32."""
+        key = f"{self._seed}/{leaf.name}/{index}".encode()
+        generator = torch.Generator().manual_seed(zlib.crc32(key))
+        value = torch.randn(leaf.dims, generator=generator)
+        if leaf.name.endswith("A_log"):
+            return value.abs()
+        if len(leaf.dims) == 1:
+            return 1 + 0.1 * value if role == "norm" else 0.1 * value
+        fan_in = leaf.dims[-1]
+        return value * (1.0 if role == "router" else 1 / math.sqrt(fan_in))
+
+
+def load(
+    weights: Iterable[Weight],
+    *,
+    files: Files | None,
+    dummy: Dummy | None = None,
+    dtype_of: Callable[[Weight], torch.dtype],
+    device: torch.device,
+) -> dict[str, torch.Tensor]:
+    """Every weight evaluated, cast by `dtype_of` and placed on `device`."""
+    return {
+        weight.name: _placed(
+            _evaluate(weight.source, weight.role, files, dummy), dtype_of(weight), device
+        )
+        for weight in weights
+    }
+
+
+def _placed(value: torch.Tensor, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    if value.is_floating_point():
+        value = value.to(dtype)
+    return value.contiguous().to(device)
+
+
+def _evaluate(
+    expr: Expr, role: str, files: Files | None, dummy: Dummy | None, index: int | None = None
+) -> torch.Tensor:
+    def below(inner: Expr, number: int | None = index) -> torch.Tensor:
+        return _evaluate(inner, role, files, dummy, number)
+
+    match expr:
+        case Leaf():
+            return _leaf(expr, role, files, dummy, index)
+        case Stack():
+            return torch.stack([below(expr.of, number) for number in range(expr.count)])
+        case Pick():
+            return pick(below(expr.of), expr)
+        case Cat():
+            return torch.cat([below(part) for part in expr.of], dim=expr.dim)
+        case Permute():
+            return below(expr.of).permute(expr.order)
+        case Reshape():
+            return below(expr.of).reshape(expr.dims)
+        case Mul():
+            return below(expr.left).float() * below(expr.right).float()
+        case Tied():
+            raise AssertionError(f"a tied weight is its owner's: {expr.weight}")
+
+
+def pick(value: torch.Tensor, expr: Pick) -> torch.Tensor:
+    """Indices i of dim `dim` with start <= i % period < stop."""
+    shape = value.shape
+    value = value.unflatten(expr.dim, (shape[expr.dim] // expr.period, expr.period))
+    value = value.narrow(expr.dim + 1, expr.start, expr.stop - expr.start)
+    return value.flatten(expr.dim, expr.dim + 1)
+
+
+def _leaf(
+    leaf: Leaf, role: str, files: Files | None, dummy: Dummy | None, index: int | None
+) -> torch.Tensor:
+    if files is None:
+        assert dummy is not None, "weights come from files or are made up"
+        return dummy.leaf(leaf, role, index or 0)
+
+    def name(text: str) -> str:
+        return text if index is None else text.replace("{e}", str(index))
+
+    parts: Mapping[str, str] = dict(leaf.parts) or {"data": leaf.name}
+    stored = {part: files.read(name(tensor)) for part, tensor in parts.items()}
+    value = dequantise(leaf.format, stored, leaf.dims)
+    if tuple(value.shape) != leaf.dims:
+        raise Day0Error(
+            f"{name(leaf.name)} is {list(value.shape)}, the Graph needs {list(leaf.dims)}",
+            hint="day0 analyze MODEL shows the contradiction",
+        )
+    return value

@@ -1,0 +1,68 @@
+"""The two resources of the engine: pages and slots. Number 0 of each is padding, owned by nobody."""
+
+import math
+from collections.abc import Iterable
+
+from day0.ir.cache import CacheSpec
+
+
+class Pool:
+    """Numbers 1..count, handed out and taken back."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._free = list(range(count, 0, -1))
+        self._taken: set[int] = set()
+
+    @property
+    def free(self) -> int:
+        return len(self._free)
+
+    def take(self, number: int) -> list[int] | None:
+        """`number` fresh numbers, or None when there are not so many."""
+        if number > len(self._free):
+            return None
+        taken = [self._free.pop() for _ in range(number)]
+        self._taken.update(taken)
+        return taken
+
+    def give(self, numbers: Iterable[int]) -> None:
+        """Take numbers back; one that is not out is a bug."""
+        for number in numbers:
+            if number not in self._taken:
+                raise AssertionError(f"{number} was not handed out")
+            self._taken.remove(number)
+            self._free.append(number)
+
+
+def paged(cache: CacheSpec) -> bool:
+    """Whether a cache lies in pages (else in slots)."""
+    return cache.growth in ("per-token", "pooled") or (
+        cache.growth == "window" and not cache.slotted
+    )
+
+
+def span_of(cache: CacheSpec) -> int:
+    """The page table a paged cache uses: 0 for all tokens, else its window."""
+    return cache.span if cache.growth == "window" else 0
+
+
+def page_size(caches: Iterable[CacheSpec], least: int = 16) -> int:
+    """Tokens of a page: the smallest multiple of every pool size that is at least `least`."""
+    pools = math.lcm(*(cache.every for cache in caches if cache.growth == "pooled"), 1)
+    return pools * max(1, -(-least // pools))
+
+
+def spans(caches: Iterable[CacheSpec]) -> tuple[int, ...]:
+    """The page tables a model needs."""
+    return tuple(sorted({span_of(cache) for cache in caches if paged(cache)}))
+
+
+def first_kept(span: int, start: int) -> int:
+    """First position still readable by the rows that come next: all, or the window's."""
+    return 0 if not span else max(0, start - span + 1)
+
+
+def pages_needed(span: int, end: int, size: int) -> int:
+    """Length of a page table that reaches position `end` - 1."""
+    return -(-end // size)

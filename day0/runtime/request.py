@@ -1,0 +1,38 @@
+"""A request while it is served."""
+
+from dataclasses import dataclass, field
+
+from day0.runtime.sampling import Sampling
+
+
+@dataclass(slots=True)
+class Request:
+    """`tokens` prompt and produced ids; `done` tokens already in the caches; `pages` per span;
+    `finish` "", "length", "stop" or "cancelled"."""
+
+    number: int
+    prompt: tuple[int, ...]
+    sampling: Sampling
+    tokens: list[int] = field(default_factory=list)
+    done: int = 0
+    slot: int = 0
+    pages: dict[int, list[int]] = field(default_factory=dict)
+    finish: str = ""
+    preemptions: int = 0
+
+    def __post_init__(self) -> None:
+        self.tokens = list(self.prompt)
+
+    @property
+    def produced(self) -> list[int]:
+        return self.tokens[len(self.prompt) :]
+
+    @property
+    def pending(self) -> int:
+        """Tokens that no step has seen yet."""
+        return len(self.tokens) - self.done
+
+    @property
+    def decoding(self) -> bool:
+        """One new token behind a filled cache."""
+        return self.pending == 1 and self.done > 0

@@ -1,0 +1,257 @@
+"""A loaded model: logits, hidden rows, scores, and generation. `day0.load` gives one."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from day0.analysis.analyze import Analysis
+from day0.errors import Day0Error, NotSupported
+from day0.ir.recipe import Recipe
+from day0.ir.weight import Weight
+from day0.passes.lower import Lowered, Target, lower
+from day0.runtime.engine import Engine, Event, Limits
+from day0.runtime.loader import DTYPES, Dummy, Files, load
+from day0.runtime.pools import page_size, spans
+from day0.runtime.program import Program, Watch
+from day0.runtime.request import Request
+from day0.runtime.sampling import Sampling
+from day0.runtime.step import Step, make_step
+from day0.runtime.storage import Storage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """`tokens` all sequences together may hold, `sequences` at once, `chunk` rows of a prefill
+    step."""
+
+    tokens: int = 4096
+    sequences: int = 8
+    chunk: int = 512
+
+
+class Session:
+    """One model's weights, programs and caches on one device."""
+
+    def __init__(
+        self,
+        analysis: Analysis,
+        *,
+        weights: Mapping[str, torch.Tensor],
+        lowered: Mapping[str, Lowered],
+        sizes: Sizes,
+        device: torch.device,
+    ) -> None:
+        self.analysis = analysis
+        self.sizes = sizes
+        self._device = device
+        self._dtype = DTYPES[analysis.recipe.plain]
+        self._weights = weights
+        self._lowered = lowered
+        self.limits = _limits(analysis, sizes)
+        self.storage = self._storage(self.limits)
+        self.programs = self._programs(self.storage)
+
+    def engine(self) -> Engine:
+        """A fresh engine over this session's caches."""
+
+        def run(step: Step, ids: torch.Tensor) -> torch.Tensor:
+            return self.run(step, ids)[self.logits_name]
+
+        return Engine(run, self.limits, self._device)
+
+    @property
+    def logits_name(self) -> str:
+        return self._lowered["prefill"].graph.outputs[0]
+
+    def run(
+        self,
+        step: Step,
+        ids: torch.Tensor,
+        *,
+        keep: tuple[str, ...] = (),
+        watch: Watch | None = None,
+    ) -> dict[str, torch.Tensor]:
+        """One step of the program of its phase."""
+        program = self.programs[step.phase]
+        return program.run(step, {"ids": ids}, keep=keep, watch=watch)
+
+    def logits(self, ids: Sequence[int], *, chunks: Sequence[int] = ()) -> torch.Tensor:
+        """[T, V] in fp32: logits after each of `ids`. `chunks`: prefill in pieces of these
+        lengths, the rest in one."""
+        return self._all_rows(ids, chunks, self.logits_name)
+
+    def hidden(self, ids: Sequence[int], *, chunks: Sequence[int] = ()) -> torch.Tensor:
+        """[T, H] in fp32: what the head reads, after the final norm."""
+        graph = self._lowered["prefill"].graph
+        taken = next(op for op in graph.ops if op.family == "take_rows")
+        return self._all_rows(ids, chunks, taken.outputs[0][1])
+
+    def score(self, ids: Sequence[int]) -> torch.Tensor:
+        """[T - 1] log-probabilities of each id after those before it."""
+        logits = self.logits(ids)[:-1].log_softmax(-1)
+        return logits.gather(-1, torch.tensor(ids[1:])[:, None].to(logits.device))[:, 0]
+
+    def stream(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> Iterator[Event]:
+        """Tokens of all prompts as they come."""
+        engine = self.engine()
+        for prompt in prompts:
+            engine.add(self.checked(prompt), sampling)
+        yield from engine.serve()
+
+    def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Request]:
+        """All prompts served to their end, in the prompts' order."""
+        engine = self.engine()
+        requests = [engine.add(self.checked(prompt), sampling) for prompt in prompts]
+        for _ in engine.serve():
+            pass
+        return requests
+
+    def checked(self, prompt: Sequence[int]) -> tuple[int, ...]:
+        """The prompt as ids in range; Day0Error for an empty one or an id out of range."""
+        if not prompt:
+            raise Day0Error("the prompt is empty; one token or more is needed",
+                            hint="day0 run MODEL --prompt TEXT")  # fmt: skip
+        vocab = self.analysis.spec.vocab_size
+        for token in prompt:
+            if not 0 <= token < vocab:
+                raise Day0Error(
+                    f"token id {token} is not in the vocabulary of {vocab:,} ids (0 to {vocab - 1})",
+                    hint="the tokenizer and the checkpoint must belong together",
+                )
+        return tuple(int(token) for token in prompt)
+
+    def _all_rows(self, ids: Sequence[int], chunks: Sequence[int], value: str) -> torch.Tensor:
+        prompt = self.checked(ids)
+        pages_in_all = -(-len(prompt) // self.limits.page_size)
+        storage = self._storage(
+            replace(
+                self.limits,
+                num_pages=dict.fromkeys(self.limits.num_pages, pages_in_all),
+                num_slots=1,
+            )
+        )
+        programs = self._programs(storage)
+        size = storage.page_size
+        found, done = [], 0
+        for rows in (*chunks, len(prompt)):
+            rows = min(rows, len(prompt) - done)
+            if rows <= 0:
+                break
+            pages = list(range(1, -(-(done + rows) // size) + 1))
+            step = make_step(
+                "prefill",
+                starts=[done],
+                lengths=[rows],
+                slots=[1],
+                tables={span: [pages] for span in self.limits.num_pages},
+                device=self._device,
+                all_rows=True,
+            )
+            piece = torch.tensor(prompt[done : done + rows], dtype=torch.int32)
+            inputs = {"ids": piece.to(self._device)}
+            found.append(programs["prefill"].run(step, inputs, keep=(value,))[value].float())
+            done += rows
+        return torch.cat(found)
+
+    def _storage(self, limits: Limits) -> Storage:
+        recipe = self.analysis.recipe
+        caches = self.analysis.model.caches
+        dtypes = {name: _cache_dtype(recipe, cache.role) for name, cache in caches.items()}
+        return Storage(
+            caches,
+            page_size=limits.page_size,
+            num_pages=limits.num_pages,
+            num_slots=limits.num_slots,
+            dtypes=dtypes,
+            device=self._device,
+        )
+
+    def _programs(self, storage: Storage) -> dict[str, Program]:
+        return {
+            phase: Program(
+                lowered,
+                weights=self._weights,
+                storage=storage,
+                dtype=self._dtype,
+                device=self._device,
+            )
+            for phase, lowered in self._lowered.items()
+        }
+
+
+def open_session(
+    analysis: Analysis,
+    *,
+    folder: Path | None,
+    backend: str = "reference",
+    dummy_seed: int | None = None,
+    sizes: Sizes | None = None,
+    device: str = "cpu",
+) -> Session:
+    """Lower, load and bind an analysed model. `folder` holds its safetensors files; with
+    `dummy_seed` the weights are made up. NotSupported names decisive facts that are assumed."""
+    _must_be_settled(analysis)
+    from day0_kernels.index import REFERENCES
+
+    target = Target(backend=backend, recipe=analysis.recipe, references=REFERENCES)
+    lowered = lower(analysis.model, target)
+    place = torch.device(device)
+    used = {name for low in lowered.values() for op in low.graph.ops for _, name in op.weights}
+    files = None
+    if dummy_seed is None:
+        assert folder is not None and analysis.headers is not None
+        files = Files(folder, analysis.headers)
+    weights = load(
+        (weight for name, weight in analysis.model.weights.items() if name in used),
+        files=files,
+        dummy=None if dummy_seed is None else Dummy(dummy_seed),
+        dtype_of=weight_dtype(analysis.recipe),
+        device=place,
+    )
+    if files is not None:
+        files.close()
+    return Session(
+        analysis,
+        weights=weights,
+        lowered=lowered,
+        sizes=sizes or Sizes(),
+        device=place,
+    )
+
+
+def weight_dtype(recipe: Recipe) -> Callable[[Weight], torch.dtype]:
+    """The torch dtype a weight is held in; emulated formats are held as the recipe's plain one."""
+    plain = DTYPES[recipe.plain]
+
+    def dtype(weight: Weight) -> torch.dtype:
+        return DTYPES.get(recipe.weight(weight), plain)
+
+    return dtype
+
+
+def _cache_dtype(recipe: Recipe, role: str) -> torch.dtype:
+    return DTYPES.get(recipe.cache(role), DTYPES[recipe.plain])
+
+
+def _limits(analysis: Analysis, sizes: Sizes) -> Limits:
+    caches = analysis.model.caches.values()
+    size = page_size(caches)
+    num = {
+        span: -(-sizes.tokens // size)
+        + (sizes.sequences if not span else sizes.sequences * (2 + sizes.chunk // size))
+        for span in spans(caches)
+    }
+    return Limits(page_size=size, num_pages=num, num_slots=sizes.sequences, chunk=sizes.chunk)
+
+
+def _must_be_settled(analysis: Analysis) -> None:
+    guesses = [fact for fact in analysis.assumed if fact.decisive]
+    if guesses:
+        lines = "\n".join(f"{fact.path}: {fact.value}" for fact in guesses)
+        raise NotSupported(
+            f"{len(guesses)} facts that change the numbers are assumed: "
+            + ", ".join(fact.path for fact in guesses),
+            hint=f"write what is true into FILE and pass --facts FILE:\n{lines}",
+        )

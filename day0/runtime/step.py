@@ -1,0 +1,70 @@
+"""The only batch context of a step: which rows belong to whom, and where their caches lie."""
+
+from dataclasses import dataclass, field
+
+import torch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """T rows of N sequences, one after another.
+
+    `cu_seqlens` [N+1] row borders; `positions` [T] absolute; `seq` [T] sequence number of a row;
+    `start` [N] tokens before this step; `length` [N] rows of this step; `slot` [N] state slots;
+    `last` row numbers whose logits are wanted: each sequence's last row, or all; `tables`: per span of pages (0: all tokens,
+    W: a window of W) the page table [N, pages], page 0 owned by nobody.
+    """
+
+    phase: str
+    cu_seqlens: torch.Tensor
+    positions: torch.Tensor
+    seq: torch.Tensor
+    start: torch.Tensor
+    length: torch.Tensor
+    slot: torch.Tensor
+    last: torch.Tensor
+    tables: dict[int, torch.Tensor] = field(default_factory=dict)
+
+    @property
+    def num_rows(self) -> int:
+        return self.positions.shape[0]
+
+    @property
+    def num_sequences(self) -> int:
+        return self.start.shape[0]
+
+
+def make_step(
+    phase: str,
+    *,
+    starts: list[int],
+    lengths: list[int],
+    slots: list[int],
+    tables: dict[int, list[list[int]]],
+    device: torch.device,
+    all_rows: bool = False,
+) -> Step:
+    """The Step of sequences that have `starts` tokens behind them and bring `lengths` rows;
+    `all_rows`: logits of every row, not only of each sequence's last."""
+    start = torch.tensor(starts, dtype=torch.int64)
+    length = torch.tensor(lengths, dtype=torch.int64)
+    ends = length.cumsum(0)
+    cu_seqlens = torch.cat([torch.zeros(1, dtype=torch.int64), ends])
+    seq = torch.repeat_interleave(torch.arange(len(starts)), length)
+    positions = torch.arange(int(ends[-1])) - cu_seqlens[seq] + start[seq]
+
+    def table(rows: list[list[int]]) -> torch.Tensor:
+        width = max(map(len, rows), default=0)
+        return torch.tensor([row + [0] * (width - len(row)) for row in rows], dtype=torch.int64)
+
+    return Step(
+        phase=phase,
+        cu_seqlens=cu_seqlens.to(device),
+        positions=positions.to(device),
+        seq=seq.to(device),
+        start=start.to(device),
+        length=length.to(device),
+        slot=torch.tensor(slots, dtype=torch.int64).to(device),
+        last=(torch.arange(int(ends[-1])) if all_rows else ends - 1).to(device),
+        tables={span: table(rows).to(device) for span, rows in tables.items()},
+    )

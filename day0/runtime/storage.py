@@ -1,0 +1,103 @@
+"""Tensors of all caches, and the contiguous view of pages that references read.
+
+A paged part is [pages + 1, entries of a page, *dims]; a slotted part [slots + 1, entries, *dims]
+("per-sequence": [slots + 1, *dims]).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from day0.ir.cache import CacheSpec
+from day0.runtime.pools import first_kept, paged, span_of
+from day0.runtime.step import Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """Rows of all sequences' histories in a cache: `index` [S] flat entry numbers in the pages,
+    `cu_history` [N+1] borders, `history_first` [N] position (or pool) of each first row."""
+
+    index: torch.Tensor
+    cu_history: torch.Tensor
+    history_first: torch.Tensor
+
+
+class Storage:
+    """Buffers of a model's caches by cache and part name."""
+
+    def __init__(
+        self,
+        caches: Mapping[str, CacheSpec],
+        *,
+        page_size: int,
+        num_pages: Mapping[int, int],
+        num_slots: int,
+        dtypes: Mapping[str, torch.dtype],
+        device: torch.device,
+    ) -> None:
+        self.caches = caches
+        self.page_size = page_size
+        self.parts: dict[str, dict[str, torch.Tensor]] = {}
+        for name, cache in caches.items():
+            if paged(cache):
+                lead = (num_pages[span_of(cache)] + 1, page_size // cache.every)
+            elif cache.growth == "window":
+                lead = (num_slots + 1, cache.span)
+            else:
+                lead = (num_slots + 1,)
+            self.parts[name] = {
+                part: torch.zeros(
+                    *lead,
+                    *(dim for dim in spec.dims if isinstance(dim, int)),
+                    dtype=dtypes.get(spec.format, dtypes[name]),
+                    device=device,
+                )
+                for part, spec in cache.parts
+            }
+
+    def history(self, cache: CacheSpec, step: Step, memo: dict[tuple[int, int], History]) -> History:
+        """Where the entries readable after this step lie; `memo` holds those of the same step."""
+        key = span_of(cache), cache.every
+        if key not in memo:
+            memo[key] = self._history(*key, step)
+        return memo[key]
+
+    def gather(self, cache: CacheSpec, part: str, history: History) -> torch.Tensor:
+        """[S, *dims] contiguous copy."""
+        return self.parts[cache.name][part].flatten(0, 1)[history.index]
+
+    def scatter(
+        self, cache: CacheSpec, part: str, history: History, value: torch.Tensor
+    ) -> None:
+        """Write a contiguous view back."""
+        self.parts[cache.name][part].flatten(0, 1)[history.index] = value
+
+    def write_rows(self, cache: CacheSpec, part: str, step: Step, value: torch.Tensor) -> None:
+        """Each row's entry at its position; rows that fall out of a window are not kept."""
+        size = self.page_size
+        pages = step.tables[span_of(cache)][step.seq, step.positions // size]
+        index = pages * size + step.positions % size
+        target = self.parts[cache.name][part]
+        keep = pages > 0
+        flat = target.flatten(0, 1)
+        flat[index[keep]] = value.view(-1, *flat.shape[1:])[keep].to(flat.dtype)
+
+    def _history(self, span: int, every: int, step: Step) -> History:
+        size = self.page_size // every
+        rows, borders, firsts = [], [0], []
+        table = step.tables[span]
+        for number in range(step.num_sequences):
+            start, end = int(step.start[number]), int(step.start[number] + step.length[number])
+            first = first_kept(span, start) // every
+            entries = torch.arange(first, end // every, device=table.device)
+            rows.append(table[number, entries // size] * size + entries % size)
+            borders.append(borders[-1] + len(entries))
+            firsts.append(first)
+        device = table.device
+        return History(
+            index=torch.cat(rows),
+            cu_history=torch.tensor(borders, device=device),
+            history_first=torch.tensor(firsts, device=device),
+        )

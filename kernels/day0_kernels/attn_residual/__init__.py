@@ -1,0 +1,1 @@
+"""Attention over depth by one learned query. See README.md."""

@@ -1,0 +1,1 @@
+"""The small glue ops: activations, sums, norms, projections, rows."""

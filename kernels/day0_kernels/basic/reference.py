@@ -1,0 +1,216 @@
+"""Definitions of the small glue ops. Values are [rows, channels]; outputs are written in place.
+
+Sources: the transformers modules of the models that use them; SiTU from Kimi-K3's published
+kernels; `floor_log` from Llama 4, `ssmax` from arXiv 2501.19399.
+"""
+
+import torch
+import torch.nn.functional as F
+
+from day0_kernels.common.plain import borders, rms, wide
+
+FUNCTIONS = {
+    "silu": F.silu,
+    "sigmoid": torch.sigmoid,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "relu": F.relu,
+    "relu2": lambda x: F.relu(x).square(),
+    "softplus": F.softplus,
+    "none": lambda x: x,
+}
+
+
+def activation(x: torch.Tensor, y: torch.Tensor, *, function: str) -> None:
+    """y = function(x), elementwise."""
+    y.copy_(FUNCTIONS[function](x.to(wide(x))))
+
+
+def add(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    y: torch.Tensor,
+    *,
+    scale_a: float = 1.0,
+    scale_b: float = 1.0,
+) -> None:
+    """y = scale_a * a + scale_b * b."""
+    dtype = wide(a)
+    y.copy_(scale_a * a.to(dtype) + scale_b * b.to(dtype))
+
+
+def concat(x: list[torch.Tensor], y: torch.Tensor) -> None:
+    """y [T, sum of widths]: the values' channels side by side."""
+    y.copy_(torch.cat([part.to(y.dtype) for part in x], dim=-1))
+
+
+def embedding(
+    ids: torch.Tensor, table: torch.Tensor, y: torch.Tensor, *, scale: float = 1.0
+) -> None:
+    """y [T, H] = scale * table[ids]; ids [T], table [V, H]."""
+    y.copy_(table[ids.long()].to(wide(table)) * scale)
+
+
+def gate(
+    x: torch.Tensor, gate: torch.Tensor, y: torch.Tensor, *, activation: str, num_heads: int = 0
+) -> None:
+    """y = x * activation(gate); x [T, C], gate [T, C], or [T, num_heads]: one value a head."""
+    dtype = wide(x)
+    factor = FUNCTIONS[activation](gate.to(dtype))
+    if num_heads:
+        factor = factor.repeat_interleave(x.shape[-1] // num_heads, dim=-1)  # [T, C]
+    y.copy_(x.to(dtype) * factor)
+
+
+def gated(
+    gate: torch.Tensor,
+    up: torch.Tensor,
+    function: str,
+    limit: float | None,
+    alpha: float | None,
+    beta: float | None,
+    linear_beta: float | None,
+) -> torch.Tensor:
+    """function(gate) * up, as `glu` and `experts` have it; both in the wide type already."""
+    if limit is not None:
+        gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
+    if function == "swigluoai":
+        if alpha is None:
+            raise ValueError("swigluoai needs alpha")
+        return gate * torch.sigmoid(alpha * gate) * (up + 1)
+    if function == "situ":
+        cap = 1.0 if beta is None else beta
+        if linear_beta is not None:
+            up = linear_beta * torch.tanh(up / linear_beta)
+        return cap * torch.tanh(gate / cap) * torch.sigmoid(gate) * up
+    return FUNCTIONS[function](gate) * up
+
+
+def glu(
+    gate: torch.Tensor,
+    up: torch.Tensor,
+    y: torch.Tensor,
+    *,
+    function: str,
+    limit: float | None = None,
+    alpha: float | None = None,
+    beta: float | None = None,
+    linear_beta: float | None = None,
+) -> None:
+    """y = function(gate) * up; `limit` clamps gate from above and up on both sides, before."""
+    dtype = wide(gate)
+    y.copy_(gated(gate.to(dtype), up.to(dtype), function, limit, alpha, beta, linear_beta))
+
+
+def layernorm(
+    x: torch.Tensor,
+    y: torch.Tensor,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    *,
+    eps: float,
+) -> None:
+    """y = (x - mean) * rsqrt(var + eps) * weight + bias; weight, bias [C]."""
+    wider = x.to(wide(x))
+    centred = wider - wider.mean(-1, keepdim=True)
+    normed = centred * torch.rsqrt(centred.square().mean(-1, keepdim=True) + eps)
+    if weight is not None:
+        normed = normed * weight.to(normed.dtype)
+    if bias is not None:
+        normed = normed + bias.to(normed.dtype)
+    y.copy_(normed)
+
+
+def linear(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    y: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    *,
+    groups: int = 1,
+) -> None:
+    """y [T, out] = x W^T + bias; weight [out, in / groups], its rows g of `groups` blocks read
+    the g-th block of x's channels."""
+    dtype = wide(x)
+    blocks = x.to(dtype).view(x.shape[0], groups, -1)  # [T, g, in/g]
+    matrices = weight.to(dtype).view(groups, -1, weight.shape[-1])  # [g, out/g, in/g]
+    product = torch.einsum("tgi,goi->tgo", blocks, matrices).reshape(x.shape[0], -1)  # [T, out]
+    y.copy_(product if bias is None else product + bias.to(dtype))
+
+
+def position_scale(
+    x: torch.Tensor,
+    y: torch.Tensor,
+    positions: torch.Tensor,
+    scale: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    *,
+    rule: str,
+    num_heads: int,
+    beta: float | None = None,
+    original: int = 0,
+) -> None:
+    """y: each head of x [T, n*d] times a function of the row's position.
+
+    "ssmax": scale * ln(position + 1) + bias, both [n]. "floor_log": the same for all heads,
+    1 + beta * ln(1 + floor(position / original)).
+    """
+    dtype = wide(x)
+    at = positions.to(dtype).view(-1, 1)  # [T, 1]
+    if rule == "ssmax":
+        factor = torch.log(at + 1).expand(-1, num_heads)  # [T, n]
+        factor = factor if scale is None else factor * scale.to(dtype)
+        factor = factor if bias is None else factor + bias.to(dtype)
+    else:
+        steps = torch.div(positions, original, rounding_mode="floor").to(dtype).view(-1, 1)
+        factor = 1 + beta * torch.log1p(steps)  # [T, 1]
+    y.copy_((x.to(dtype).view(x.shape[0], num_heads, -1) * factor.unsqueeze(-1)).flatten(1))
+
+
+def rmsnorm(
+    x: torch.Tensor,
+    y: torch.Tensor,
+    weight: torch.Tensor | None = None,
+    *,
+    eps: float,
+    group: int = 0,
+    zero_centered: bool = False,
+    scale: float = 1.0,
+) -> None:
+    """y [T, C] = x * rsqrt(mean x^2 + eps) * w * scale, the mean over each `group` channels.
+
+    `group` 0: the whole row. weight [group]: the same for every group, or [C]: a slice for each;
+    stored as w - 1 if `zero_centered`.
+    """
+    dtype = wide(x)
+    rows, channels = x.shape
+    size = group or channels
+    normed = rms(x.to(dtype).view(rows, channels // size, size), eps)  # [T, groups, size]
+    if weight is not None:
+        factor = weight.to(dtype).view(-1, size)  # [1 or groups, size]
+        normed = normed * (1 + factor if zero_centered else factor)
+    y.copy_(normed.reshape(rows, channels) * scale)
+
+
+def softcap(
+    x: torch.Tensor, y: torch.Tensor, *, cap: float | None = None, scale: float = 1.0
+) -> None:
+    """y = scale * x, or cap * tanh(scale * x / cap)."""
+    scaled = x.to(wide(x)) * scale
+    y.copy_(scaled if cap is None else cap * torch.tanh(scaled / cap))
+
+
+def streams(x: torch.Tensor, y: torch.Tensor, *, num_streams: int, rule: str) -> None:
+    """Rule "copy": y [T, m*H] is x [T, H] m times; "mean": y [T, H] the mean of x's m streams."""
+    if rule == "copy":
+        y.copy_(x.repeat(1, num_streams))
+    else:
+        y.copy_(x.to(wide(x)).view(x.shape[0], num_streams, -1).mean(1))
+
+
+def take_rows(x: torch.Tensor, y: torch.Tensor, cu_seqlens: torch.Tensor, *, rows: str) -> None:
+    """rows "R": y [N, ...] holds each sequence's last row of x [T, ...], zeros if it has none."""
+    if rows != "R":
+        raise ValueError(f"take_rows knows R (the last row of each sequence), got {rows!r}")
+    for index, (first, last) in enumerate(borders(cu_seqlens)):
+        y[index] = x[last - 1].to(y.dtype) if last > first else 0

@@ -1,0 +1,1 @@
+"""Pools of consecutive tokens as one cache entry. See README.md."""

@@ -1,0 +1,1 @@
+"""Gated delta net: one decay per value head, delta rule. See README.md."""

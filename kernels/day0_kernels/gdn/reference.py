@@ -1,0 +1,147 @@
+"""Definition of the gated delta net (arXiv 2412.06464), token by token and in chunks.
+
+Gates as transformers 5.24 `qwen3_next` has them; beta_scale 2 as in `olmo_hybrid`.
+"""
+
+import torch
+import torch.nn.functional as F
+
+from day0_kernels.common.plain import borders, wide
+
+L2_EPS = 1e-6
+
+
+def gdn(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    decay: torch.Tensor,
+    beta: torch.Tensor,
+    a_log: torch.Tensor,
+    dt_bias: torch.Tensor,
+    state: torch.Tensor,
+    y: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    slot: torch.Tensor,
+    start: torch.Tensor,
+    *,
+    num_key_heads: int,
+    num_heads: int,
+    head_dim: int,
+    value_dim: int,
+    beta_scale: float = 1.0,
+) -> None:
+    """Write `y` [T, n*dv] and update `state` [slots, n, dk, dv] in place, one token after another.
+
+    q, k [T, nk*dk], v [T, n*dv] after convolution and SiLU; decay, beta [T, n] raw; a_log,
+    dt_bias [n]. Key head i serves value heads i*n/nk ... A slot is read only where start > 0; an
+    empty sequence leaves its slot alone. With g = -exp(a_log) * softplus(decay + dt_bias):
+    S <- e^g S; d = b (v - S^T k); S <- S + k (x) d; y = S^T q, b = beta_scale * sigmoid(beta).
+    """
+    inputs = prepared(q, k, v, decay, beta, a_log, dt_bias, num_key_heads, num_heads, beta_scale)
+    for index, (first, last) in enumerate(borders(cu_seqlens)):
+        if first == last:
+            continue
+        at = int(slot[index])
+        s = _state(state[at], int(start[index]), inputs[0].dtype)
+        for t in range(first, last):
+            query, key, value, log_decay, strength = (part[t] for part in inputs)
+            s = s * log_decay.exp().view(-1, 1, 1)  # [n, dk, dv]
+            delta = strength.unsqueeze(-1) * (value - torch.einsum("nkv,nk->nv", s, key))
+            s = s + key.unsqueeze(-1) * delta.unsqueeze(-2)
+            y[t] = torch.einsum("nkv,nk->nv", s, query).flatten().to(y.dtype)
+        state[at] = s.to(state.dtype)
+
+
+def gdn_chunked(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    decay: torch.Tensor,
+    beta: torch.Tensor,
+    a_log: torch.Tensor,
+    dt_bias: torch.Tensor,
+    state: torch.Tensor,
+    y: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    slot: torch.Tensor,
+    start: torch.Tensor,
+    *,
+    num_key_heads: int,
+    num_heads: int,
+    head_dim: int,
+    value_dim: int,
+    beta_scale: float = 1.0,
+    chunk: int = 64,
+) -> None:
+    """As `gdn`, `chunk` tokens at a time by one triangular solve (the WY form)."""
+    inputs = prepared(q, k, v, decay, beta, a_log, dt_bias, num_key_heads, num_heads, beta_scale)
+    for index, (first, last) in enumerate(borders(cu_seqlens)):
+        if first == last:
+            continue
+        at = int(slot[index])
+        s = _state(state[at], int(start[index]), inputs[0].dtype)
+        for begin in range(first, last, chunk):
+            end = min(begin + chunk, last)
+            part = tuple(value[begin:end].transpose(0, 1) for value in inputs)  # [n, c, ...]
+            s, out = _chunk(s, *part)
+            y[begin:end] = out.transpose(0, 1).flatten(1).to(y.dtype)
+        state[at] = s.to(state.dtype)
+
+
+def prepared(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    decay: torch.Tensor,
+    beta: torch.Tensor,
+    a_log: torch.Tensor,
+    dt_bias: torch.Tensor,
+    num_key_heads: int,
+    num_heads: int,
+    beta_scale: float,
+) -> tuple[torch.Tensor, ...]:
+    """q (normalised, scaled) and k (normalised) [T, n, dk], v [T, n, dv], g and b [T, n]."""
+    dtype, tokens = wide(q), q.shape[0]
+    share = num_heads // num_key_heads
+    queries, keys = (
+        part.to(dtype).view(tokens, num_key_heads, -1).repeat_interleave(share, dim=1)
+        for part in (q, k)
+    )
+    size = queries.shape[-1]
+    queries, keys = (
+        part * torch.rsqrt(part.square().sum(-1, keepdim=True) + L2_EPS) for part in (queries, keys)
+    )
+    log_decay = -a_log.to(dtype).exp() * F.softplus(decay.to(dtype) + dt_bias.to(dtype))
+    strength = beta_scale * torch.sigmoid(beta.to(dtype))
+    return queries * size**-0.5, keys, v.to(dtype).view(tokens, num_heads, -1), log_decay, strength
+
+
+def _state(kept: torch.Tensor, start: int, dtype: torch.dtype) -> torch.Tensor:
+    return kept.to(dtype) if start > 0 else torch.zeros_like(kept, dtype=dtype)
+
+
+def _chunk(
+    s: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    g: torch.Tensor,
+    b: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(state after the chunk, output [n, c, dv]); q, k [n, c, dk], v [n, c, dv], g, b [n, c].
+
+    With G the running sum of g, the deltas solve (1 + A) D = b (V - e^G K S), where
+    A_ij = b_i e^(G_i - G_j) k_i . k_j below the diagonal.
+    """
+    total = g.cumsum(-1)  # [n, c]
+    apart = (total.unsqueeze(-1) - total.unsqueeze(-2)).tril()  # upper part: never used
+    ratio = apart.exp().tril()  # [n, c, c]
+    system = (b.unsqueeze(-1) * ratio * (k @ k.transpose(1, 2))).tril(-1)
+    system = system + torch.eye(k.shape[1], dtype=k.dtype, device=k.device)
+    target = b.unsqueeze(-1) * (v - total.exp().unsqueeze(-1) * (k @ s))  # [n, c, dv]
+    deltas = torch.linalg.solve_triangular(system, target, upper=False, unitriangular=True)
+    out = total.exp().unsqueeze(-1) * (q @ s) + (ratio * (q @ k.transpose(1, 2))) @ deltas
+    rest = (total[:, -1:] - total).exp().unsqueeze(-1)  # [n, c, 1] decay from a token to the end
+    s = total[:, -1].exp().view(-1, 1, 1) * s + (k * rest).transpose(1, 2) @ deltas
+    return s, out

@@ -1,0 +1,1 @@
+"""Grouped-query softmax attention: windows, sinks, soft cap. See README.md."""

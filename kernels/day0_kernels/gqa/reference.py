@@ -1,0 +1,73 @@
+"""Definition of grouped-query softmax attention over a history of keys and values.
+
+Source of the sink: transformers 5.24 `gpt_oss`; of the soft cap: `gemma2`.
+"""
+
+import torch
+
+from day0_kernels.common.plain import borders, causal, softmax_over, wide
+
+
+def gqa(
+    q: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    y: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    positions: torch.Tensor,
+    cu_history: torch.Tensor,
+    history_first: torch.Tensor,
+    sink: torch.Tensor | None = None,
+    *,
+    num_heads: int,
+    num_kv_heads: int,
+    head_dim: int,
+    value_dim: int,
+    scale: float,
+    window: int = 0,
+    softcap: float | None = None,
+) -> None:
+    """Write `y` [T, n*dv]: per head, softmax of scale * q . key over what the row sees.
+
+    q [T, n*dk], key [S, nkv, dk], value [S, nkv, dv], sink [n]. A row at position p sees its own
+    sequence's positions <= p, with a window those > p - window (so the row itself is one of them).
+    Query heads h*n/nkv ... read key head h. `softcap`: cap * tanh(score / cap) before the softmax.
+    """
+    rows, entries = borders(cu_seqlens), borders(cu_history)
+    for (first, last), (start, stop), at in zip(rows, entries, history_first.tolist(), strict=True):
+        if first == last:
+            continue
+        seen = causal(positions[first:last], at, stop - start, window)  # [t, s]
+        out = attended(
+            q[first:last], key[start:stop], value[start:stop], seen, sink,
+            num_heads=num_heads, num_kv_heads=num_kv_heads, scale=scale, softcap=softcap,
+        )  # fmt: skip
+        y[first:last] = out.to(y.dtype)
+
+
+def attended(
+    q: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    seen: torch.Tensor,
+    sink: torch.Tensor | None,
+    *,
+    num_heads: int,
+    num_kv_heads: int,
+    scale: float,
+    softcap: float | None = None,
+) -> torch.Tensor:
+    """[t, n*dv] of one sequence; `seen` [t, s] or [n, t, s]."""
+    dtype, tokens = wide(q), q.shape[0]
+    share = num_heads // num_kv_heads
+    queries = q.to(dtype).view(tokens, num_heads, -1).transpose(0, 1)  # [n, t, dk]
+    keys, values = (
+        part.to(dtype).reshape(part.shape[0], num_kv_heads, -1).transpose(0, 1)
+        .repeat_interleave(share, dim=0)
+        for part in (key, value)
+    )  # fmt: skip
+    scores = queries @ keys.transpose(1, 2) * scale  # [n, t, s]
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
+    out = softmax_over(scores, seen, sink) @ values  # [n, t, dv]
+    return out.transpose(0, 1).reshape(tokens, -1)

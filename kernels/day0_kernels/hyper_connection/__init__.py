@@ -1,0 +1,1 @@
+"""Hyper-connections: reading and writing m streams. See README.md."""

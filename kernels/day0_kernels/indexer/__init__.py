@@ -1,0 +1,1 @@
+"""Lightning indexers: the best k tokens or blocks per row. See README.md."""

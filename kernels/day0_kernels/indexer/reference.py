@@ -1,0 +1,114 @@
+"""Definition of the lightning indexers: scores over index keys, the best k named per row.
+
+Sources: transformers 5.24 `deepseek_v32`, `glm5_next` (pooled keys with a tail), `qwen4_exp`
+(averaged keys, no head weights), `minimax_m3_vl` (pooled scores, a list per head), `deepseek_v4`.
+"""
+
+import torch
+import torch.nn.functional as F
+
+from day0_kernels.common.plain import borders, causal, closed, wide
+
+
+def indexer(
+    q: torch.Tensor,
+    entry: torch.Tensor,
+    selected: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    positions: torch.Tensor,
+    cu_history: torch.Tensor,
+    history_first: torch.Tensor,
+    head_weights: torch.Tensor | None = None,
+    *,
+    num_heads: int,
+    head_dim: int,
+    top_k: int,
+    scale: float,
+    relu: bool = True,
+    pool: str = "none",
+    block: int = 1,
+    unit: str = "token",
+    tail: bool = False,
+    local_blocks: int = 0,
+    num_lists: int = 1,
+) -> None:
+    """Write `selected` [T, lists * top_k] int32: ascending numbers per list, then -1.
+
+    q [T, n*d], head_weights [T, n], entry [S, d]. Score of an entry: scale * sum over the list's
+    heads of w_h * relu(q_h . entry). Entries are tokens (pool "none", "max") or pools of `block`
+    tokens ("softmax", "mean"), which a row sees once they are closed. "max": a block scores as its
+    best token that the row sees, and the `local_blocks` blocks up to the row's own win always.
+    unit "token": the tokens of the best (top_k - tail) // block pools, and with `tail` those after
+    the row's last closed pool; "block": numbers of pools or blocks. Of equal scores the lower
+    number wins.
+    """
+    stored = pool in ("softmax", "mean")
+    per_pick = block if stored and unit == "token" else 1
+    picks = (top_k - (block - 1 if tail else 0)) // per_pick
+    dtype = wide(q)
+    rows, entries = borders(cu_seqlens), borders(cu_history)
+    for (first, last), (start, stop), at in zip(rows, entries, history_first.tolist(), strict=True):
+        if first == last:
+            continue
+        tokens, where, count = last - first, positions[first:last], stop - start
+        queries = q[first:last].to(dtype).view(tokens, num_heads, head_dim)
+        scores = torch.einsum("tnd,sd->tns", queries, entry[start:stop].to(dtype))
+        scores = F.relu(scores) if relu else scores
+        if head_weights is not None:
+            scores = scores * head_weights[first:last].to(dtype).unsqueeze(-1)
+        scores = scores.view(tokens, num_lists, num_heads // num_lists, count).sum(2) * scale
+        seen = closed(where, at, count, block) if stored else causal(where, at, count)
+        scores = scores.masked_fill(~seen.unsqueeze(1), float("-inf"))  # [t, lists, s]
+        if pool == "max":
+            scores, at = _blocks(scores, where, at, block, local_blocks)
+        best = _best(scores, picks) + at  # [t, lists, picks], numbers from `at` on, below it: none
+        best = best.masked_fill(best < at, -1)
+        if per_pick > 1:
+            best = _tokens_of(best, block)
+        if tail:
+            best = torch.cat((best, _tail(where, block, num_lists)), dim=-1)
+        selected[first:last] = _packed(best, top_k).flatten(1).to(selected.dtype)
+
+
+def _blocks(
+    scores: torch.Tensor, positions: torch.Tensor, first: int, block: int, local_blocks: int
+) -> tuple[torch.Tensor, int]:
+    """([t, lists, blocks] the best score of each block, number of the first block)."""
+    before = first % block
+    after = -(before + scores.shape[-1]) % block
+    padded = F.pad(scores, (before, after), value=float("-inf"))
+    pooled = padded.unflatten(-1, (-1, block)).amax(-1)
+    numbers = torch.arange(pooled.shape[-1], device=scores.device) + first // block
+    back = (positions // block).view(-1, 1) - numbers  # [t, blocks]
+    local = (back >= 0) & (back < local_blocks)
+    return pooled.masked_fill(local.unsqueeze(1), float("inf")), first // block
+
+
+def _best(scores: torch.Tensor, picks: int) -> torch.Tensor:
+    """Where the `picks` best stand along the last dim; -1 where nothing is seen."""
+    values, order = scores.sort(dim=-1, descending=True, stable=True)
+    values, order = values[..., :picks], order[..., :picks]
+    return order.masked_fill(values == float("-inf"), -1)
+
+
+def _tokens_of(pools: torch.Tensor, block: int) -> torch.Tensor:
+    """Numbers of all tokens of the pools; -1 stays."""
+    offsets = torch.arange(block, device=pools.device)
+    tokens = pools.unsqueeze(-1) * block + offsets  # [t, lists, picks, block]
+    return tokens.masked_fill(pools.unsqueeze(-1) < 0, -1).flatten(-2)
+
+
+def _tail(positions: torch.Tensor, block: int, num_lists: int) -> torch.Tensor:
+    """[t, lists, block - 1] the tokens of the row's open pool up to itself."""
+    begin = (positions + 1) // block * block
+    tokens = begin.view(-1, 1) + torch.arange(block - 1, device=positions.device)
+    tokens = tokens.masked_fill(tokens > positions.view(-1, 1), -1)
+    return tokens.unsqueeze(1).expand(-1, num_lists, -1)
+
+
+def _packed(numbers: torch.Tensor, width: int) -> torch.Tensor:
+    """Ascending, -1 last, `width` of them."""
+    beyond = torch.iinfo(numbers.dtype).max
+    numbers = numbers.masked_fill(numbers < 0, beyond).sort(dim=-1).values
+    numbers = numbers.masked_fill(numbers == beyond, -1)
+    return F.pad(numbers, (0, width - numbers.shape[-1]), value=-1)

@@ -1,0 +1,1 @@
+"""Lightning attention: a fixed decay per head. See README.md."""

@@ -1,0 +1,92 @@
+"""Definition of lightning attention (arXiv 2401.04658), token by token and in blocks."""
+
+import torch
+
+from day0_kernels.common.plain import borders, wide
+
+
+def lightning(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    state: torch.Tensor,
+    y: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    slot: torch.Tensor,
+    start: torch.Tensor,
+    *,
+    num_heads: int,
+    head_dim: int,
+    slope_scale: float,
+) -> None:
+    """Write `y` [T, n*d] and update `state` [slots, n, d, d] in place, one token after another.
+
+    q, k, v [T, n*d] activated. S <- e^-slope S + k (x) v; y = S^T q, no scale; slope_h =
+    2^(-8 (h + 1) / n) * slope_scale. A slot is read only where start > 0.
+    """
+    dtype = wide(q)
+    slope = slopes(num_heads, slope_scale, dtype, q.device)
+    queries, keys, values = (_heads(part, num_heads, dtype) for part in (q, k, v))
+    for index, (first, last) in enumerate(borders(cu_seqlens)):
+        if first == last:
+            continue
+        at = int(slot[index])
+        s = _state(state[at], int(start[index]), dtype)
+        for t in range(first, last):
+            s = s * (-slope).exp() + keys[t].unsqueeze(-1) * values[t].unsqueeze(-2)
+            y[t] = torch.einsum("nkv,nk->nv", s, queries[t]).flatten().to(y.dtype)
+        state[at] = s.to(state.dtype)
+
+
+def lightning_chunked(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    state: torch.Tensor,
+    y: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    slot: torch.Tensor,
+    start: torch.Tensor,
+    *,
+    num_heads: int,
+    head_dim: int,
+    slope_scale: float,
+    chunk: int = 64,
+) -> None:
+    """As `lightning`, `chunk` tokens at a time: masked products inside, the state between."""
+    dtype = wide(q)
+    slope = slopes(num_heads, slope_scale, dtype, q.device)
+    queries, keys, values = (_heads(part, num_heads, dtype).transpose(0, 1) for part in (q, k, v))
+    for index, (first, last) in enumerate(borders(cu_seqlens)):
+        if first == last:
+            continue
+        at = int(slot[index])
+        s = _state(state[at], int(start[index]), dtype)
+        for begin in range(first, last, chunk):
+            end = min(begin + chunk, last)
+            number = torch.arange(1, end - begin + 1, device=q.device).to(dtype)  # [c]
+            query, key, value = (part[:, begin:end] for part in (queries, keys, values))
+            apart = (number.view(-1, 1) - number).clamp(min=0)
+            inside = ((-slope * apart).exp() * (query @ key.transpose(1, 2))).tril()  # [n, c, c]
+            reach = (-slope * number.view(1, -1, 1)).exp()  # [n, c, 1]
+            out = inside @ value + reach * (query @ s)
+            y[begin:end] = out.transpose(0, 1).flatten(1).to(y.dtype)
+            rest = (-slope * (number[-1] - number).view(1, -1, 1)).exp()
+            s = (-slope * number[-1]).exp() * s + (key * rest).transpose(1, 2) @ value
+        state[at] = s.to(state.dtype)
+
+
+def slopes(
+    num_heads: int, slope_scale: float, dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    """[n, 1, 1] decay rate per head."""
+    heads = torch.arange(1, num_heads + 1, device=device).to(dtype)
+    return (2.0 ** (-8.0 * heads / num_heads) * slope_scale).view(-1, 1, 1)
+
+
+def _heads(x: torch.Tensor, num_heads: int, dtype: torch.dtype) -> torch.Tensor:
+    return x.to(dtype).view(x.shape[0], num_heads, -1)  # [T, n, d]
+
+
+def _state(kept: torch.Tensor, start: int, dtype: torch.dtype) -> torch.Tensor:
+    return kept.to(dtype) if start > 0 else torch.zeros_like(kept, dtype=dtype)

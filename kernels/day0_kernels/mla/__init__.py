@@ -1,0 +1,1 @@
+"""Multi-head latent attention, expanded and absorbed. See README.md."""

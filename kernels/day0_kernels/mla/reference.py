@@ -1,0 +1,158 @@
+"""Definition of multi-head latent attention (arXiv 2405.04434), in two forms that agree.
+
+Expanded: every latent becomes a key and a value of every head. Absorbed: the query is taken to
+the latent's space and the mixed latent back to the values'; a history entry is read as it lies.
+"""
+
+from collections.abc import Callable
+
+import torch
+
+from day0_kernels.common.plain import borders, causal, softmax_over, wide
+
+Form = Callable[..., torch.Tensor]
+
+
+def mla(
+    q: torch.Tensor,
+    w_uk: torch.Tensor,
+    w_uv: torch.Tensor,
+    latent: torch.Tensor,
+    y: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    positions: torch.Tensor,
+    cu_history: torch.Tensor,
+    history_first: torch.Tensor,
+    k_rope: torch.Tensor | None = None,
+    sink: torch.Tensor | None = None,
+    *,
+    num_heads: int,
+    nope_dim: int,
+    rope_dim: int,
+    value_dim: int,
+    latent_dim: int,
+    scale: float,
+    window: int = 0,
+) -> None:
+    """Write `y` [T, n*dv], expanded form: keys [w_uk c | k_rope], values w_uv c.
+
+    q [T, n*(dn+dr)], per head [nope | rope]; w_uk [n*dn, r], w_uv [n*dv, r]; latent [S, r] = c;
+    k_rope [S, dr], one for all heads (None where rope_dim is 0); sink [n]. Visibility as `gqa`.
+    """
+    _dense(
+        expanded, q, w_uk, w_uv, latent, y, cu_seqlens, positions, cu_history, history_first,
+        k_rope, sink, num_heads, nope_dim, scale, window,
+    )  # fmt: skip
+
+
+def mla_absorbed(
+    q: torch.Tensor,
+    w_uk: torch.Tensor,
+    w_uv: torch.Tensor,
+    latent: torch.Tensor,
+    y: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    positions: torch.Tensor,
+    cu_history: torch.Tensor,
+    history_first: torch.Tensor,
+    k_rope: torch.Tensor | None = None,
+    sink: torch.Tensor | None = None,
+    *,
+    num_heads: int,
+    nope_dim: int,
+    rope_dim: int,
+    value_dim: int,
+    latent_dim: int,
+    scale: float,
+    window: int = 0,
+) -> None:
+    """As `mla`, absorbed form: queries [w_uk^T q_nope | q_rope] against [c | k_rope], then w_uv."""
+    _dense(
+        absorbed, q, w_uk, w_uv, latent, y, cu_seqlens, positions, cu_history, history_first,
+        k_rope, sink, num_heads, nope_dim, scale, window,
+    )  # fmt: skip
+
+
+def _dense(
+    form: Form,
+    q: torch.Tensor,
+    w_uk: torch.Tensor,
+    w_uv: torch.Tensor,
+    latent: torch.Tensor,
+    y: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    positions: torch.Tensor,
+    cu_history: torch.Tensor,
+    history_first: torch.Tensor,
+    k_rope: torch.Tensor | None,
+    sink: torch.Tensor | None,
+    num_heads: int,
+    nope_dim: int,
+    scale: float,
+    window: int,
+) -> None:
+    rows, entries = borders(cu_seqlens), borders(cu_history)
+    for (first, last), (start, stop), at in zip(rows, entries, history_first.tolist(), strict=True):
+        if first == last:
+            continue
+        out = form(
+            q[first:last], w_uk, w_uv, latent[start:stop],
+            None if k_rope is None else k_rope[start:stop],
+            causal(positions[first:last], at, stop - start, window),
+            sink, num_heads=num_heads, nope_dim=nope_dim, scale=scale,
+        )  # fmt: skip
+        y[first:last] = out.to(y.dtype)
+
+
+def expanded(
+    q: torch.Tensor,
+    w_uk: torch.Tensor,
+    w_uv: torch.Tensor,
+    latent: torch.Tensor,
+    k_rope: torch.Tensor | None,
+    seen: torch.Tensor,
+    sink: torch.Tensor | None,
+    *,
+    num_heads: int,
+    nope_dim: int,
+    scale: float,
+) -> torch.Tensor:
+    """[t, n*dv] of one sequence; `seen` [t, s]."""
+    dtype, tokens, count = wide(q), q.shape[0], latent.shape[0]
+    c = latent.to(dtype)
+    keys = (c @ w_uk.to(dtype).t()).view(count, num_heads, nope_dim)  # [s, n, dn]
+    values = (c @ w_uv.to(dtype).t()).view(count, num_heads, -1)  # [s, n, dv]
+    if k_rope is not None:
+        shared = k_rope.to(dtype).view(count, 1, -1).expand(-1, num_heads, -1)
+        keys = torch.cat((keys, shared), dim=-1)  # [s, n, dn+dr]
+    queries = q.to(dtype).view(tokens, num_heads, -1)  # [t, n, dn+dr]
+    scores = torch.einsum("tnd,snd->nts", queries, keys) * scale
+    weights = softmax_over(scores, seen, sink)
+    return torch.einsum("nts,snv->tnv", weights, values).reshape(tokens, -1)
+
+
+def absorbed(
+    q: torch.Tensor,
+    w_uk: torch.Tensor,
+    w_uv: torch.Tensor,
+    latent: torch.Tensor,
+    k_rope: torch.Tensor | None,
+    seen: torch.Tensor,
+    sink: torch.Tensor | None,
+    *,
+    num_heads: int,
+    nope_dim: int,
+    scale: float,
+) -> torch.Tensor:
+    """[t, n*dv] of one sequence; `seen` [t, s]."""
+    dtype, tokens = wide(q), q.shape[0]
+    c = latent.to(dtype)  # [s, r]
+    up_keys = w_uk.to(dtype).view(num_heads, nope_dim, -1)  # [n, dn, r]
+    up_values = w_uv.to(dtype).view(num_heads, -1, c.shape[-1])  # [n, dv, r]
+    queries = q.to(dtype).view(tokens, num_heads, -1)  # [t, n, dn+dr]
+    taken = torch.einsum("tnd,ndr->ntr", queries[..., :nope_dim], up_keys)
+    scores = taken @ c.t()  # [n, t, s]
+    if k_rope is not None:
+        scores = scores + torch.einsum("tnd,sd->nts", queries[..., nope_dim:], k_rope.to(dtype))
+    mixed = softmax_over(scores * scale, seen, sink) @ c  # [n, t, r]
+    return torch.einsum("ntr,nvr->tnv", mixed, up_values).reshape(tokens, -1)

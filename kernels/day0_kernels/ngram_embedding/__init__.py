@@ -1,0 +1,1 @@
+"""Hashed n-gram rows and their gate. See README.md."""

@@ -1,0 +1,1 @@
+"""Rotary embedding and all its tables. See README.md."""

@@ -1,0 +1,1 @@
+"""The next token of each request. See README.md."""

@@ -1,0 +1,56 @@
+"""Definition of the short causal depthwise convolution (Kimi Linear, Qwen3-Next, LFM2, Mamba).
+
+T tokens of all sequences packed, C channels, K taps, N sequences; fp32, or fp64 if x is fp64.
+"""
+
+import torch
+import torch.nn.functional as F
+
+
+def short_conv_prefill(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    conv_state: torch.Tensor,
+    y: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    slot: torch.Tensor,
+    start: torch.Tensor,
+    *,
+    activation: str,
+) -> None:
+    """Write `y` [T, C] and update `conv_state` [slots, K-1, C] in place (oldest row first).
+
+    x [T, C], weight [C, 1, K]; cu_seqlens [N+1]; slot, start [N]. y_t is the sum of
+    weight[K-1-j] * x_{t-j}, then `activation` ("silu" or "none"). Before the first token stand
+    the rows of the slot, or zeros where start is 0; an empty sequence leaves its slot alone.
+    """
+    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+    channels, width = weight.shape[0], weight.shape[-1]
+    taps = weight.view(channels, width).to(dtype)  # [C, K]
+    bounds = cu_seqlens.tolist()
+    for index, (first, last) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+        if first == last:
+            continue
+        at = int(slot[index])
+        tail = x.new_zeros(width - 1, channels, dtype=dtype)
+        if int(start[index]) > 0:
+            tail = conv_state[at].to(dtype)
+        rows = torch.cat((tail, x[first:last].to(dtype)))  # [K-1+L, C]
+        out = sum(rows[j : j + last - first] * taps[:, j] for j in range(width))  # [L, C]
+        y[first:last] = (F.silu(out) if activation == "silu" else out).to(y.dtype)
+        conv_state[at] = rows[last - first :].to(conv_state.dtype)
+
+
+def short_conv_decode(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    conv_state: torch.Tensor,
+    y: torch.Tensor,
+    slot: torch.Tensor,
+    start: torch.Tensor,
+    *,
+    activation: str,
+) -> None:
+    """One token per sequence (T = N): as `short_conv_prefill` with every length 1."""
+    bounds = torch.arange(x.shape[0] + 1)
+    short_conv_prefill(x, weight, conv_state, y, bounds, slot, start, activation=activation)

@@ -1,0 +1,1 @@
+"""Grouped-query attention over selected blocks. See README.md."""

@@ -1,0 +1,1 @@
+"""Latent attention over selected tokens. See README.md."""

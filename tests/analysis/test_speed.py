@@ -1,0 +1,69 @@
+"""analyze is fast and light: the figures stand in the README (printed here with -s)."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests import corpus as corpus_place
+from tests import listing
+
+ROOT = corpus_place.ROOT
+K3 = "moonshotai__Kimi-K3"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of a whole process: seconds on the wall, CPU seconds, peak memory in MB."""
+
+    wall: float
+    cpu: float
+    memory: float
+
+
+def measure(*arguments: str) -> Figures:
+    """The best of three runs: the machine is shared, and what it can do is judged."""
+    runs = [_once(arguments) for _ in range(3)]
+    best = min(runs, key=lambda figures: figures.wall)
+    print(f"{' '.join(arguments)}: {best}")
+    return best
+
+
+def _once(arguments: tuple[str, ...]) -> Figures:
+    start = time.perf_counter()
+    with subprocess.Popen(
+        [sys.executable, "-m", "day0", *arguments], cwd=ROOT, stdout=subprocess.DEVNULL
+    ) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    wall = time.perf_counter() - start
+    return Figures(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+@pytest.fixture
+def k3_config(corpus: Path, tmp_path: Path) -> Path:
+    shutil.copy(corpus / "configs" / f"{K3}.json", tmp_path / "config.json")
+    return tmp_path
+
+
+def test_from_the_config_alone(k3_config: Path) -> None:
+    figures = measure("analyze", str(k3_config))
+    assert figures.wall < 1.0
+    assert figures.memory < 150
+
+
+@pytest.mark.slow
+def test_kimi_k3_with_all_its_headers(corpus: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "k3"
+    config = json.loads((corpus / "configs" / f"{K3}.json").read_text(encoding="utf-8"))
+    listing.write_sparse(corpus / "headers" / f"{K3}.tsv", folder, config)
+    figures = measure("analyze", str(folder))
+    assert figures.wall < 8.0
+    assert figures.memory < 1500
