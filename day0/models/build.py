@@ -29,7 +29,7 @@ def build(spec: ModelSpec, names: Names, places: Places) -> Model:
     graph = Graph(
         rows=(TOKENS, LAST),
         inputs=tuple(flow.inputs.values()),
-        outputs=(logits,),
+        outputs=(logits, *taps(spec, b, hidden)),
         values=b.values,
         ops=tuple(b.ops),
     )
@@ -38,9 +38,10 @@ def build(spec: ModelSpec, names: Names, places: Places) -> Model:
     return Model(spec=spec, graphs=graphs, weights=b.weights, caches=b.caches)
 
 
-def taps(spec: ModelSpec, raw: str, normed: str) -> tuple[str, ...]:
-    """The hidden rows that the drafts ask the trunk for."""
-    wanted = {"raw": raw, "normed": normed}
+def taps(spec: ModelSpec, b: Builder, normed: str) -> tuple[str, ...]:
+    """The hidden rows that the drafts ask the trunk for: after its final norm, or before it."""
+    last = next(op for op in b.ops if normed in dict(op.outputs).values())
+    wanted = {"normed": normed, "raw": dict(last.inputs).get("x", normed)}
     return tuple(dict.fromkeys(wanted[draft.spec.hidden] for draft in spec.drafts))
 
 

@@ -120,10 +120,16 @@ def layer_view(index: int, layer: LayerSpec, residual: str) -> dict[str, Any]:
 
 def kind_of(stem: str, spec: Any) -> str:
     """The mechanism's stem with what its spec adds: "sparse_mla", "sliding_gqa", "hash_moe"."""
+    if stem == "shared_kv":
+        if not spec.ratio:
+            return "sliding_shared_kv"
+        return "compressed" if spec.indexer is not None else "heavily_compressed"
     if getattr(spec, "window", 0) and stem in ("gqa", "mla"):
         return f"sliding_{stem}"
-    if stem == "mla" and (spec.indexer is not None or spec.topk_of >= 0):
+    if stem == "mla" and spec.indexer is not None:
         return "sparse_mla"
+    if stem == "mla" and spec.topk_of >= 0:
+        return "sparse_mla_shared"
     if stem == "moe" and spec.hashed:
         return "hash_moe"
     return stem

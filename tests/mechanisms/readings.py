@@ -147,9 +147,11 @@ def from_corpus(corpus: Path, name: str, headers: Headers | None = None) -> Read
     return from_parts(json.loads(text), headers)
 
 
-def from_parts(config: Mapping[str, Any], headers: Headers | None) -> Read:
-    """A config and headers that may be made up."""
-    cfg = reader(config)
+def from_parts(
+    config: Mapping[str, Any], headers: Headers | None, *, stated: Mapping[str, Any] | None = None
+) -> Read:
+    """A config and headers that may be made up, and facts that a user states."""
+    cfg = reader(config, stated)
     reading = read(cfg, headers, None)
     model = build(reading.spec, reading.names, reading.places)
     return Read(model=model, reading=reading, cfg=cfg, headers=headers)

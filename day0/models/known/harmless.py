@@ -48,5 +48,12 @@ RESTATED = frozenset(
     {"qk_head_dim", "use_grouped_topk", "mhc", "index_kpool_compress", "moe_router_dtype",
      "head_dim_is_rope", "hc_post_alpha"}
 )  # fmt: skip
+# Towers and projectors: their tensors are explained as groups and never executed.
+TOWERS = frozenset(
+    {"vision_config", "audio_config", "merged_hidden_size", "spatial_merge_size",
+     "projector_hidden_size", "downsample_ratio", "img_token_compression_config", "vision_model_type",
+     "img_context_token_id", "image_newline_id", "video_token_index", "projection_dim", "mm_projector_type",
+     "multimodal_projector", "adapter_bias", "patch_merge_size"}
+)  # fmt: skip
 
-HARMLESS = LIBRARY | GENERATION | RESTATED
+HARMLESS = TOWERS | LIBRARY | GENERATION | RESTATED

@@ -34,7 +34,7 @@ def closed(positions: torch.Tensor, first: int, entries: int, size: int) -> torc
 
 
 def named(selected: torch.Tensor, first: int, entries: int, block: int = 1) -> torch.Tensor:
-    """[..., s] whether entry first, first + 1, ... lies in a block numbered in `selected` [..., k]."""
+    """[..., s] whether entry first, first + 1, ... lies in a block of `selected` [..., k]."""
     blocks = (first + entries - 1) // block + 1 if entries else 1
     numbers = selected.long()
     beyond = (numbers < 0) | (numbers >= blocks)  # -1, or a block without entries yet

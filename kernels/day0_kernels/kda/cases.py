@@ -72,7 +72,7 @@ def _prefill_cases() -> tuple[Case, ...]:
         _case("bf16-softplus", "prefill", _heads(3, **SOFTPLUS), lengths=(300, 70), carried=(1,)),
         _case("bf16-strong", "prefill", _heads(2, **SOFTPLUS), lengths=(300,), gate_shift=12.0),
         _case("bf16-weak", "prefill", _heads(2), lengths=(2000,), gate_shift=-12.0),
-        _case("bf16-repeated-keys", "prefill", _heads(2), lengths=(256,), gate_shift=-12.0,
+        _case("bf16-repeated-keys", "prefill", _heads(2), lengths=(256,), gate_shift=-2.0,
               same_keys=True),
         _case("bf16-small-values", "prefill", _heads(2), lengths=(200,), value_size=1e-5),
         _case("bf16-large-values", "prefill", _heads(2), lengths=(200,), value_size=1e6),

@@ -27,9 +27,9 @@ def dot(a, b, EXACT: tl.constexpr):
 
 
 @triton.jit
-def normalised(pointers, mask, DOT: tl.constexpr):
-    """Rows at `pointers` divided by their length, in the dot dtype; masked rows are zero."""
-    x = tl.load(pointers, mask=mask, other=0.0).to(tl.float32)
+def normalised(x, DOT: tl.constexpr):
+    """Rows divided by their length, in the dot dtype."""
+    x = x.to(tl.float32)
     return (x * tl.rsqrt(tl.sum(x * x, axis=1) + L2_EPS)[:, None]).to(DOT)
 
 
@@ -90,22 +90,26 @@ def chunk_kernel(
     m_t = t_0 + o_t < end
     tokens = t_0 + o_t.to(tl.int64)
 
-    # Registers rule here: tensors are loaded where they are needed, normalised q and k are kept in
-    # the dot dtype, and exponents are made one set at a time.
+    # Registers rule here: normalised q and k are kept in the dot dtype, and exponents are made one
+    # set at a time. All loads are issued first; no store stands between them.
+    p_k = k + tokens[:, None] * stride_k + i_h * DK + o_k[None, :]
+    p_q = q + tokens[:, None] * stride_q + i_h * DK + o_k[None, :]
+    p_f = gate + tokens[:, None] * stride_gate + i_h * DK + o_k[None, :]
+    b_f = tl.load(p_f, mask=m_t[:, None], other=NO_TOKEN)
+    b_k = tl.load(p_k, mask=m_t[:, None], other=0.0)
+    b_q = tl.load(p_q, mask=m_t[:, None], other=0.0)
     b_beta = tl.load(beta + tokens * stride_beta + i_h, mask=m_t, other=0.0).to(tl.float32)
     b_beta = tl.where(m_t, sigmoid(b_beta), 0.0)
     rate = tl.exp(tl.load(a_log + i_h).to(tl.float32))
     bias = tl.load(dt_bias + i_h * DK + o_k).to(tl.float32)
-    p_f = gate + tokens[:, None] * stride_gate + i_h * DK + o_k[None, :]
-    g = tl.load(p_f, mask=m_t[:, None], other=NO_TOKEN).to(tl.float32) + bias[None, :]
-    g = log2_decay(g, rate, lower_bound, BOUNDED)
+    g = log2_decay(b_f.to(tl.float32) + bias[None, :], rate, lower_bound, BOUNDED)
     if not BOUNDED:
         g = tl.maximum(g, -MAX_DECAY * LOG2_E)
     base = i_c * H + i_h
     b_total = tl.sum(g, axis=0)
     tl.store(total + base * DK + o_k, tl.exp2(b_total))
-    b_k = normalised(k + tokens[:, None] * stride_k + i_h * DK + o_k[None, :], m_t[:, None], DOT)
-    b_q = normalised(q + tokens[:, None] * stride_q + i_h * DK + o_k[None, :], m_t[:, None], DOT)
+    b_k = normalised(b_k, DOT)
+    b_q = normalised(b_q, DOT)
 
     # Pairs inside a diagonal block: exponents taken about the middle row of the block.
     apart = row ^ col  # below a power of two: row and col are in one block of that size

@@ -62,9 +62,10 @@ def prefill_launch(
     window = max(min(slots, WINDOW_BYTES // slot_bytes), 64)
     block_v = 64 if not exact else 32
     programs = num_heads * max(value_dim // block_v, 1) * num_sequences
+    per_sequence = min(slots, window) // max(num_sequences, 1)
     segments = 1
-    per_sequence = -(-min(slots, window) // max(num_sequences, 1))
-    while programs * segments * 4 <= NUM_MULTIPROCESSORS and per_sequence >= 16 * segments:
+    # a segment costs a second scan: worth it while half of the chip would idle and it is long
+    while programs * segments <= NUM_MULTIPROCESSORS // 4 and per_sequence >= 32 * segments:
         segments *= 2
     return PrefillLaunch(
         chunk=chunk,

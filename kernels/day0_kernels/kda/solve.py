@@ -83,12 +83,14 @@ def solve_kernel(
 
     b_mixing = tl.load(mixing + pid * BT * BT + row * BT + o_t[None, :]).to(tl.float32)
     b_beta = sigmoid(tl.load(beta + tokens * stride_beta + i_h, mask=m_t, other=0.0).to(tl.float32))
+    p_w = w + pid * BT * DK + row * DK + o_k[None, :]
+    b_w = tl.load(p_w)
+    p_v = v + tokens[:, None] * stride_v + i_h * DV + o_v[None, :]
+    b_v = tl.load(p_v, mask=m_t[:, None], other=0.0)
     inverse = (inverse_unit_lower(b_mixing, BT, EXACT) * b_beta[None, :]).to(DOT)
 
-    p_w = w + pid * BT * DK + row * DK + o_k[None, :]
-    tl.store(p_w, dot(inverse, tl.load(p_w), EXACT).to(DOT))
-    p_v = v + tokens[:, None] * stride_v + i_h * DV + o_v[None, :]
-    b_v = tl.load(p_v, mask=m_t[:, None], other=0.0).to(tl.float32)
+    tl.store(p_w, dot(inverse, b_w, EXACT).to(DOT))
+    b_v = b_v.to(tl.float32)
     unit = power_of_two_above(tl.max(tl.max(tl.abs(b_v), axis=1), axis=0)) / HEADROOM
     b_u = dot(inverse, (b_v * (1.0 / unit)).to(DOT), EXACT)
     tl.store(ut + pid * DV * BT + o_v[None, :] * BT + row, b_u.to(DOT))

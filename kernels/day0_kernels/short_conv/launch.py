@@ -13,11 +13,17 @@ class Launch:
 
 
 def prefill_launch(*, channels: int) -> Launch:
-    """Eight channels per thread, one 16-byte access."""
-    return Launch(block_c=256 if channels >= 256 else 64, rows=32, num_warps=1)
+    """Four channels per thread."""
+    return Launch(block_c=256, rows=64, num_warps=2) if channels >= 256 else _SMALL
 
 
 def decode_launch(*, num_sequences: int, channels: int) -> Launch:
-    """Several sequences per program share the taps once there are enough programs."""
-    rows = 1 if num_sequences * channels <= 132 * 8192 else 4
-    return Launch(block_c=256 if channels >= 256 else 64, rows=rows, num_warps=1)
+    """Sequences of a program share the taps, which are as many bytes as four sequences move."""
+    if channels < 256:
+        return _SMALL
+    if num_sequences < 16:
+        return Launch(block_c=128, rows=1, num_warps=1)
+    return Launch(block_c=256, rows=8 if num_sequences >= 64 else 4, num_warps=1)
+
+
+_SMALL = Launch(block_c=64, rows=4, num_warps=1)

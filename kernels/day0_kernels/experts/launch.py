@@ -1,0 +1,61 @@
+"""How the expert kernels are launched: pure functions of the shape, tuned offline.
+
+Tuned on one NVIDIA H200, 2026-11-30; other chips get the same figures.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GemmLaunch:
+    """Tile of one grouped product. `swap`: weights are the left operand, rows the right one.
+
+    The matrix unit takes 64 rows or more on the left, but 16 on the right: with few rows per
+    expert the weights go left.
+    """
+
+    block_n: int
+    block_k: int
+    num_warps: int
+    num_stages: int
+    swap: bool = False
+
+
+def block_m(*, num_rows: int, num_experts: int) -> int:
+    """Rows of a tile for `num_rows` = tokens * choices spread over the experts."""
+    mean = num_rows / num_experts
+    if mean <= 8:
+        return 16
+    if mean <= 20:
+        return 32
+    if mean <= 48:
+        return 64
+    return 128
+
+
+def gate_up_launch(*, rows: int, fp8: bool, exact: bool) -> GemmLaunch:
+    """Launch of gate and up for tiles of `rows` rows; `exact` means fp32 inputs."""
+    if exact:
+        return GemmLaunch(block_n=32, block_k=32, num_warps=4, num_stages=2, swap=rows < 64)
+    block_k = 128 if fp8 else 64
+    if rows <= 32:
+        return GemmLaunch(block_n=128, block_k=block_k, num_warps=4, num_stages=3, swap=True)
+    if rows == 64:
+        return GemmLaunch(block_n=128, block_k=block_k, num_warps=4, num_stages=3)
+    if fp8:
+        return GemmLaunch(block_n=128, block_k=128, num_warps=8, num_stages=4)
+    return GemmLaunch(block_n=128, block_k=64, num_warps=8, num_stages=4)
+
+
+def down_launch(*, rows: int, fp8: bool, exact: bool) -> GemmLaunch:
+    """Launch of the second product for tiles of `rows` rows."""
+    if exact:
+        return GemmLaunch(block_n=32, block_k=32, num_warps=4, num_stages=2, swap=rows < 64)
+    block_k = 128 if fp8 else 64
+    if rows <= 32:
+        return GemmLaunch(block_n=128, block_k=block_k, num_warps=4, num_stages=4, swap=True)
+    if rows == 64:
+        return GemmLaunch(block_n=128, block_k=block_k, num_warps=4, num_stages=4)
+    if fp8:
+        return GemmLaunch(block_n=128, block_k=128, num_warps=8, num_stages=4)
+    return GemmLaunch(block_n=256, block_k=64, num_warps=8, num_stages=4)

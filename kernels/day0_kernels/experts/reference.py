@@ -1,0 +1,207 @@
+"""Definition of the routed experts, expert by expert.
+
+y[t] = sum over the choices j of weights[t, j] * (down_e h + down_bias_e), e = experts[t, j],
+h = f(gate_e x + gate_bias_e, up_e x + up_bias_e) in the dtype of x. Sources: the feed-forwards of
+transformers; clamps and constants as in its deepseek_v4, gpt_oss, minimax_m3 and the Kimi-K3 code.
+
+FP8 (scales given): weights have one scale per 128 x 128 block; x and h are quantised with one
+scale per row and 128 channels (quant/reference.py). T tokens, E experts, k choices, H channels, I
+inner channels. Computed in fp32, or in fp64 if x is fp64.
+"""
+
+import torch
+import torch.nn.functional as F
+
+from day0_kernels.quant.reference import TILE, tile_quantised
+
+FUNCTIONS = ("silu", "gelu", "gelu_tanh", "relu2", "relu", "swigluoai", "situ")
+
+
+def activated(
+    gate: torch.Tensor,
+    up: torch.Tensor,
+    function: str,
+    limit: float | None,
+    alpha: float | None,
+    beta: float | None,
+    linear_beta: float | None,
+) -> torch.Tensor:
+    """function(gate) * up, after the clamps gate <= limit and |up| <= limit."""
+    if limit is not None:
+        gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
+    if function == "silu":
+        return F.silu(gate) * up
+    if function == "gelu":
+        return F.gelu(gate) * up
+    if function == "gelu_tanh":
+        return F.gelu(gate, approximate="tanh") * up
+    if function == "relu2":
+        return gate.relu().square() * up
+    if function == "relu":
+        return gate.relu() * up
+    if function == "swigluoai":
+        return (up + 1) * gate * torch.sigmoid(alpha * gate)
+    if function == "situ":
+        if linear_beta is not None:
+            up = linear_beta * torch.tanh(up / linear_beta)
+        return beta * torch.tanh(gate / beta) * torch.sigmoid(gate) * up
+    raise ValueError(f"function must be one of {', '.join(FUNCTIONS)}, got {function!r}")
+
+
+def wide(x: torch.Tensor) -> torch.Tensor:
+    """`x` in the precision computed in."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
+def blocks(weight: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
+    """The values of `weight` [..., n, k], times the scale of each 128 x 128 block if given."""
+    if scale is None:
+        return wide(weight)
+    spread = scale.repeat_interleave(TILE, -2).repeat_interleave(TILE, -1)
+    return wide(weight) * spread[..., : weight.shape[-2], : weight.shape[-1]].to(wide(weight).dtype)
+
+
+def rows_of(values: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
+    """The values of `values` [n, d], times the scale of each 128 channels if given."""
+    if scale is None:
+        return wide(values)
+    spread = scale.repeat_interleave(TILE, -1)[:, : values.shape[1]]
+    return wide(values) * spread.to(wide(values).dtype)
+
+
+def product(
+    x: torch.Tensor,
+    expert: int,
+    weight: torch.Tensor,
+    scale: torch.Tensor | None,
+    bias: torch.Tensor | None,
+) -> torch.Tensor:
+    """x W^T + b of one expert."""
+    y = x @ blocks(weight[expert], None if scale is None else scale[expert]).mT.to(x.dtype)
+    return y if bias is None else y + bias[expert].to(y.dtype)
+
+
+def gate_up(
+    x: torch.Tensor,
+    order: torch.Tensor,
+    tiles: torch.Tensor,
+    gate: torch.Tensor,
+    up: torch.Tensor,
+    h: torch.Tensor,
+    gate_bias: torch.Tensor | None = None,
+    up_bias: torch.Tensor | None = None,
+    x_scale: torch.Tensor | None = None,
+    gate_scale: torch.Tensor | None = None,
+    up_scale: torch.Tensor | None = None,
+    h_scale: torch.Tensor | None = None,
+    *,
+    top_k: int,
+    block_m: int,
+    function: str,
+    limit: float | None = None,
+    alpha: float | None = None,
+    beta: float | None = None,
+    linear_beta: float | None = None,
+) -> None:
+    """Write `h` [T*k, I] at the places of `order`: the hidden rows, by expert.
+
+    With scales, `h` is FP8 and `h_scale` [T*k, I/128] its scales.
+    """
+    for expert, first, end, _ in tiles.tolist():
+        if expert < 0:
+            continue
+        places = slice(first, min(first + block_m, end))
+        tokens = order[places].long() // top_k
+        rows = rows_of(x[tokens], None if x_scale is None else x_scale[tokens])
+        inner = activated(
+            product(rows, expert, gate, gate_scale, gate_bias),
+            product(rows, expert, up, up_scale, up_bias),
+            function, limit, alpha, beta, linear_beta,
+        )  # fmt: skip
+        if h_scale is not None:
+            inner, factors = tile_quantised(inner)
+            h_scale[places] = factors.to(h_scale.dtype)
+        h[places] = inner.to(h.dtype)
+
+
+def down(
+    h: torch.Tensor,
+    order: torch.Tensor,
+    tiles: torch.Tensor,
+    weights: torch.Tensor,
+    down: torch.Tensor,
+    partial: torch.Tensor,
+    down_bias: torch.Tensor | None = None,
+    h_scale: torch.Tensor | None = None,
+    down_scale: torch.Tensor | None = None,
+    *,
+    block_m: int,
+) -> None:
+    """Write `partial` [T*k, H] in row order (token t, choice j at t*k + j), weighted."""
+    for expert, first, end, _ in tiles.tolist():
+        if expert < 0:
+            continue
+        places = slice(first, min(first + block_m, end))
+        rows = order[places].long()
+        inner = rows_of(h[places], None if h_scale is None else h_scale[places])
+        out = product(inner, expert, down, down_scale, down_bias)
+        partial[rows] = (out * weights.flatten()[rows, None].to(out.dtype)).to(partial.dtype)
+
+
+def combine(
+    partial: torch.Tensor, experts: torch.Tensor, y: torch.Tensor, *, num_experts: int
+) -> None:
+    """Write `y` [T, H]: the sum of a token's rows of `partial`, without experts kept elsewhere."""
+    here = (experts >= 0) & (experts < num_experts)  # [T, k]
+    rows = wide(partial).unflatten(0, experts.shape)  # [T, k, H]
+    y.copy_(torch.where(here[..., None], rows, 0.0).sum(1))
+
+
+def experts(
+    x: torch.Tensor,
+    experts: torch.Tensor,
+    weights: torch.Tensor,
+    gate: torch.Tensor,
+    up: torch.Tensor,
+    down: torch.Tensor,
+    y: torch.Tensor,
+    gate_bias: torch.Tensor | None = None,
+    up_bias: torch.Tensor | None = None,
+    down_bias: torch.Tensor | None = None,
+    gate_scale: torch.Tensor | None = None,
+    up_scale: torch.Tensor | None = None,
+    down_scale: torch.Tensor | None = None,
+    order: torch.Tensor | None = None,
+    tiles: torch.Tensor | None = None,
+    *,
+    num_experts: int,
+    top_k: int,
+    function: str,
+    limit: float | None = None,
+    alpha: float | None = None,
+    beta: float | None = None,
+    linear_beta: float | None = None,
+    workspace: torch.Tensor | None = None,
+) -> None:
+    """Write `y` [T, H]. `gate` and `up` [E, I, H], `down` [E, H, I]; see the top of the file.
+
+    `order` and `tiles` say nothing new: they spare a kernel the sorting of `experts`.
+    """
+    inputs = wide(x)
+    if gate_scale is not None:
+        inputs = rows_of(*tile_quantised(x))
+    total = torch.zeros_like(inputs)
+    for expert in range(num_experts):
+        token, choice = (experts == expert).nonzero(as_tuple=True)
+        if not token.numel():
+            continue
+        rows = inputs[token]
+        h = activated(
+            product(rows, expert, gate, gate_scale, gate_bias),
+            product(rows, expert, up, up_scale, up_bias),
+            function, limit, alpha, beta, linear_beta,
+        )  # fmt: skip
+        h = rows_of(*tile_quantised(h)) if down_scale is not None else wide(h.to(x.dtype))
+        out = product(h, expert, down, down_scale, down_bias)
+        total.index_add_(0, token, out * weights[token, choice, None].to(out.dtype))
+    y.copy_(total)
