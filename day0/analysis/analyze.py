@@ -1,7 +1,7 @@
 """The one entry: a checkpoint (or a catalog entry) -> Analysis."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,9 @@ from day0.ir.fact import Fact, Finding
 from day0.ir.graph import Model
 from day0.ir.recipe import RECIPES, Recipe
 from day0.ir.weight import leaves
-from day0.mechanisms.spec import ModelSpec
-from day0.models import decoder, words
-from day0.models.build import build
-from day0.models.groups import groups_of
-from day0.models.known.harmless import HARMLESS
-from day0.models.quant_config import QuantConfig, quant_config
+from day0.models import ModelSpec
+from day0.models.quant_config import QuantConfig
+from day0.models.read import guesses, read_model
 from day0.registry.family import Context
 
 CONTEXTS = {
@@ -102,40 +99,17 @@ def of_checkpoint(
     stated: Mapping[str, Any] | None = None,
 ) -> Analysis:
     """Analysis of what was read."""
-    cfg = words.reader(checkpoint.config, stated)
-    try:
-        quant = quant_config(checkpoint.config, checkpoint.quant_sidecar)
-    except ValueError as error:
-        raise Day0Error(
-            f"the quantisation block of {checkpoint.id} cannot be read: {error}",
-            hint="mend config.json, or remove the block to analyze the tensors alone",
-        ) from error
-    reading = decoder.read(cfg, checkpoint.headers, quant)
-    spec = replace(reading.spec, name=checkpoint.id)
-    model = build(spec, reading.names, reading.places)
-    model, group_findings = groups_of(model, checkpoint, reading)
-    model = replace(model, facts=dict(cfg.facts))
-    unread = cfg.unread(HARMLESS)
-    findings = [*checkpoint.findings, *reading.findings, *group_findings]
-    if unread:
-        findings.append(
-            Finding(
-                code="unread_keys",
-                severity="info",
-                message=f"{len(unread)} keys of config.json that no mechanism reads",
-                evidence=unread,
-            )
-        )
+    read = read_model(checkpoint, stated)
     return _finish(
-        model=model,
+        model=read.model,
         recipe=recipe,
         headers=checkpoint.headers,
-        quant=quant,
-        findings=findings,
+        quant=read.quant,
+        findings=read.findings,
         id=checkpoint.id,
         revision=checkpoint.revision,
         origin=checkpoint.origin,
-        unread=unread,
+        unread=read.unread,
         read=checkpoint.read,
     )
 
@@ -149,7 +123,7 @@ def _of_catalog(name: str, recipe: Recipe, stated: Mapping[str, Any] | None) -> 
         recipe=recipe,
         headers=None,
         quant=None,
-        findings=[],
+        findings=(),
         id=name,
         revision=entry.revision,
         origin="catalog",
@@ -164,7 +138,7 @@ def _finish(
     recipe: Recipe,
     headers: Headers | None,
     quant: QuantConfig | None,
-    findings: list[Finding],
+    findings: tuple[Finding, ...],
     id: str,
     revision: str,
     origin: str,
@@ -174,7 +148,7 @@ def _finish(
     proof = prove(model, headers)
     entries = inventory.inventory(model, recipe)
     audit = _audit(model, headers, quant)
-    findings = [*findings, *proof.findings, *audit.conflicts, *_assumed(model)]
+    found = (*findings, *proof.findings, *audit.conflicts, *_assumed(model))
     return Analysis(
         id=id,
         revision=revision,
@@ -194,7 +168,7 @@ def _finish(
         costs=cost_totals(model, recipe, CONTEXTS),
         unread_keys=unread,
         read=read,
-        findings=tuple(findings),
+        findings=found,
     )
 
 
@@ -219,11 +193,7 @@ def _audit(
 
 def _assumed(model: Model) -> list[Finding]:
     """One finding for all decisive facts that are guesses."""
-    paths = [
-        f"{fact.path} = {fact.value!r}"
-        for fact in model.facts.values()
-        if fact.how == "assumed" and fact.decisive
-    ]
+    paths = [f"{fact.path} = {fact.value!r}" for fact in guesses(model)]
     if not paths:
         return []
     return [

@@ -114,8 +114,10 @@ class Builder:
         )
         specs = kind.infer(shapes)
         op_id = self.path + ident
+        # the only output, or the one called y, is named as the op itself
+        first = "y" if len(specs) > 1 else next(iter(specs), "")
         outputs = {
-            slot: op_id if slot == "y" else f"{op_id}.{slot}"
+            slot: op_id if slot == first else f"{op_id}.{slot}"
             for slot in (name.rstrip("?*") for name in kind.outputs)
             if slot in specs
         }

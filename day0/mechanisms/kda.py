@@ -153,7 +153,7 @@ def flow(spec: Kda, b: Builder, x: str, at: Scope, flow: Flow) -> str:
         value_dim=d,
         decay="softplus" if spec.lower_bound is None else "bounded",
         lower_bound=spec.lower_bound,
-    )["y"]
+    )["o"]
     out_gate = _low_rank(b, "g", x, at, spec.out_rank, width)
     y = b.op(
         "gated_rmsnorm",

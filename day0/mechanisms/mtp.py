@@ -1,9 +1,9 @@
 """Multi-token prediction: one more decoder layer that drafts the token after the next
 (arXiv:2412.19437 section 2.2; architectures.md 3.7).
 
-u = W [norm(embedding of the next token) | norm(hidden of the trunk)], one layer with a plain
-residual, a norm, the head. Two ways of storing it: "tail", as layer L, L + 1, ... of the trunk's
-own stack (DeepSeek-V3, GLM-5, Ling), and "module", under "mtp." with own layers (Qwen3-Next).
+u = W [norm(embedding of the next token) | norm(hidden of the trunk)], one layer, a norm, the head.
+Two ways of storing it: "tail", as layer L, L + 1, ... of the trunk's own stack (DeepSeek-V3, GLM-5,
+Ling), and "module", under "mtp." with layers of its own (Qwen3-Next).
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from day0.mechanisms.builder import Builder
 from day0.mechanisms.config import ConfigReader
 from day0.mechanisms.names import Names, Scope
 from day0.mechanisms.norm import rms
-from day0.mechanisms.spec import Flow, LayerSpec, Shape
+from day0.mechanisms.spec import Flow, LayerSpec, Part, Shape
 
 JOIN = ("eh_proj", "fc")
 NORM_EMBED = ("enorm.weight", "pre_fc_norm_embedding.weight")
@@ -54,12 +54,13 @@ class Site:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mtp:
-    """One draft. `embed_first`: order of the join's input. `own_*`: stored beside the draft instead
-    of shared with the trunk. `hidden` "normed" or "raw": the trunk's output after or before its
-    final norm."""
+    """One draft. `residual`: the stream of its layer, begun and ended inside. `embed_first`: order
+    of the join's input. `own_*`: stored beside the draft instead of shared with the trunk.
+    `hidden` "normed" or "raw": the trunk's output after or before its final norm."""
 
     site: Site
     layer: LayerSpec
+    residual: Part
     embed_first: bool
     own_embedding: bool
     own_head: bool
@@ -79,7 +80,9 @@ def traces(at: Scope) -> bool:
     return at.has(*(f"{name}.weight" for name in JOIN), *NORM_EMBED, *NORM_HIDDEN)
 
 
-def read(cfg: ConfigReader, names: Names, site: Site, layer: LayerSpec, shape: Shape) -> Mtp:
+def read(
+    cfg: ConfigReader, names: Names, site: Site, layer: LayerSpec, residual: Part, shape: Shape
+) -> Mtp:
     """The draft at `site`. Its facts are not decisive: a wrong draft is rejected by the trunk, it
     costs accepted tokens and changes none."""
     at = site.at(names)
@@ -94,6 +97,7 @@ def read(cfg: ConfigReader, names: Names, site: Site, layer: LayerSpec, shape: S
     return Mtp(
         site=site,
         layer=layer,
+        residual=residual,
         embed_first=not cfg.get("mtp.hidden_first", "mtp_hidden_states_first", default=False),
         own_embedding=own_embedding,
         own_head=own_head,

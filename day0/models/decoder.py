@@ -91,7 +91,7 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
     findings.extend(indexer.conflicts(layer_at(i) for i in _selecting(layers)))
     mtps, noticed = drafts.read(
         cfg, names, places, drafts.Words(mixers=pattern.mixers, ffns=pattern.ffns), shape, owners,
-        lambda layer: _layer(layer, ADD, {**owners}, findings),
+        lambda layer: _draft_layer(layer, owners, findings),
     )  # fmt: skip
     findings.extend(noticed)
     first = layer_at(0)
@@ -247,6 +247,18 @@ def _layer(
                 _sublayer(layer, name, part, norms, residual) for name, part, norms in parts
             )
         )
+
+
+def _draft_layer(
+    layer: Layer, owners: dict[str, dict[int, Any]], findings: list[Finding]
+) -> tuple[LayerSpec, Part]:
+    """A draft's layer, and the residual that its own tensors show: plain where they show none."""
+    residual = ADD
+    if layer.at.names:
+        residual = next(residual for residual in RESIDUALS if residual.sees(layer))
+    known = {stem: {**specs} for stem, specs in owners.items()}
+    spec = _layer(layer, residual, known, findings)
+    return spec, Part(stem=residual.stem, spec=residual.read(layer, "stream"))
 
 
 def _overrides(layer: Layer) -> Mapping[str, Any]:

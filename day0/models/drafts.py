@@ -10,6 +10,7 @@ from day0.ir.rows import LAST, TOKENS
 from day0.mechanisms import mtp
 from day0.mechanisms.builder import Builder
 from day0.mechanisms.config import ConfigReader
+from day0.mechanisms.index import RESIDUAL
 from day0.mechanisms.mtp import Mtp, Site
 from day0.mechanisms.names import Names, Scope
 from day0.mechanisms.spec import Flow, Layer, LayerSpec, ModelSpec, Part, Shape
@@ -43,10 +44,10 @@ def read(
     words: Words,
     shape: Shape,
     owners: dict[str, dict[int, Any]],
-    read_layer: Callable[[Layer], LayerSpec],
+    read_layer: Callable[[Layer], tuple[LayerSpec, Part]],
 ) -> tuple[tuple[Part, ...], list[Finding]]:
-    """Drafts that can be built, and what was noticed. `read_layer` reads a decoder layer with a
-    plain residual. What is stored decides; without headers, the config's count does."""
+    """Drafts that can be built, and what was noticed. `read_layer` reads a decoder layer and its
+    residual. What is stored decides; without headers, the config's count does."""
     declared = cfg.word(*mtp.COUNT) or 0
     # Whether repeated steps of one draft share a top-k list: a matter of the draft loop.
     cfg.word("index_share_for_mtp_iteration")
@@ -69,7 +70,7 @@ def read(
             owners=owners,
         )
         with cfg.recording() as because:
-            spec = mtp.read(cfg, names, site, read_layer(layer), shape)
+            spec = mtp.read(cfg, names, site, *read_layer(layer), shape)
         if _buildable(spec):
             parts.append(Part(stem="mtp", spec=spec, because=tuple(because)))
     return tuple(parts), findings
@@ -184,12 +185,15 @@ def build(
                 draft, b, at,
                 hidden=spec.shape.hidden_size, vocab=spec.vocab_size, scale=spec.embedding_scale,
             )  # fmt: skip
+            residual = RESIDUAL[draft.residual.stem]
+            residual.begin(draft.residual.spec, b, flow)
             run_layer(draft.layer, b, flow, draft.site.layer_at(names))
-            logits = mtp.finish(draft, b, flow.x, at, vocab=spec.vocab_size, tied=spec.tied)
+            hidden = residual.finish(draft.residual.spec, b, flow, at)
+            logits = mtp.finish(draft, b, hidden, at, vocab=spec.vocab_size, tied=spec.tied)
         graph = Graph(
             rows=(TOKENS, LAST),
             inputs=("next_ids", "hidden"),
-            outputs=(logits, flow.x),
+            outputs=(logits, hidden),
             values=b.values,
             ops=tuple(b.ops),
         )

@@ -38,6 +38,13 @@ def _key(op: Op, model: Model) -> tuple[object, ...]:
     return op.family, op.attrs, tuple((slot, model.weights[name].spec) for slot, name in op.weights)
 
 
+# Addressing that the runtime does itself on every backend.
+BUILT_IN = {
+    "cache_write": "day0.runtime.binder:cache_write",
+    "take_rows": "day0.runtime.binder:take_rows",
+}
+
+
 def _one(op: Op, references: Mapping[str, str]) -> Choice:
-    entry = references.get(op.family, "")
+    entry = BUILT_IN.get(op.family) or references.get(op.family, "")
     return Choice(family=op.family, backend="reference" if entry else "", entry=entry)

@@ -17,16 +17,18 @@ REQUIRED: Any = _Required()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attr:
-    """One attribute: the types its value may have, its default, the values allowed (() = any)."""
+    """One attribute: the types its value may have, its default, the values allowed (() = any).
+    `restated`: shapes tell it too, so an implementation need not take it."""
 
     kinds: tuple[type, ...]
     default: Any = REQUIRED
     choices: tuple[Any, ...] = ()
+    restated: bool = False
 
 
-def number(default: Any = REQUIRED) -> Attr:
+def number(default: Any = REQUIRED, *, restated: bool = False) -> Attr:
     """A whole number."""
-    return Attr(kinds=(int,), default=default)
+    return Attr(kinds=(int,), default=default, restated=restated)
 
 
 def real(default: Any = REQUIRED) -> Attr:

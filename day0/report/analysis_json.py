@@ -7,12 +7,12 @@ from day0.analysis import caches
 from day0.analysis.analyze import Analysis
 from day0.analysis.cost import Cost
 from day0.analysis.inventory import Entry
+from day0.analysis.layers import layer_view
 from day0.analysis.proof import Proof
 from day0.ir.fact import Fact, Finding
 from day0.ir.graph import Graph
 from day0.ir.op import Op
 from day0.ir.tensor import TensorSpec
-from day0.mechanisms.spec import LayerSpec
 from day0.report.schema import ANALYSIS_SCHEMA
 
 
@@ -101,38 +101,6 @@ def to_json(analysis: Analysis) -> dict[str, Any]:
         "findings": [_finding(finding) for finding in analysis.findings],
         "read": list(analysis.read),
     }
-
-
-def layer_view(index: int, layer: LayerSpec, residual: str) -> dict[str, Any]:
-    """{"index", "mixer", "ffn", "residual"}: mechanism stems, lists joined with "+"."""
-    names: dict[str, list[str]] = {"mixer": [], "ffn": []}
-    for sublayer in layer.sublayers:
-        slot = "ffn" if sublayer.name.startswith("ffn") else "mixer"
-        for branch in sublayer.branches:
-            names[slot].append(kind_of(branch.stem, branch.spec))
-    return {
-        "index": index,
-        "mixer": "+".join(names["mixer"]),
-        "ffn": "+".join(names["ffn"]),
-        "residual": residual,
-    }
-
-
-def kind_of(stem: str, spec: Any) -> str:
-    """The mechanism's stem with what its spec adds: "sparse_mla", "sliding_gqa", "hash_moe"."""
-    if stem == "shared_kv":
-        if not spec.ratio:
-            return "sliding_shared_kv"
-        return "compressed" if spec.indexer is not None else "heavily_compressed"
-    if getattr(spec, "window", 0) and stem in ("gqa", "mla"):
-        return f"sliding_{stem}"
-    if stem == "mla" and spec.indexer is not None:
-        return "sparse_mla"
-    if stem == "mla" and spec.topk_of >= 0:
-        return "sparse_mla_shared"
-    if stem == "moe" and spec.hashed:
-        return "hash_moe"
-    return stem
 
 
 def _graph(graph: Graph) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from rich.text import Text
 from day0.analysis import caches
 from day0.analysis.analyze import Analysis
 from day0.analysis.inventory import Entry
-from day0.report.analysis_json import layer_view
+from day0.analysis.layers import layer_view
 from day0.report.numbers import count, gib, percent, spans
 
 VERDICT_STYLE = {"reuse": "green", "quant-rework": "yellow", "new": "red"}

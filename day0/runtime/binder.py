@@ -14,6 +14,7 @@ import torch
 from day0.ir.cache import CacheSpec
 from day0.ir.graph import Graph
 from day0.ir.op import Op
+from day0.registry.index import family
 from day0.runtime.pools import paged
 from day0.runtime.step import Step
 from day0.runtime.storage import History, Storage
@@ -69,6 +70,7 @@ def bind(
     module, _, name = entry.partition(":")
     function = getattr(import_module(module), name)
     offers, after = _offers(op, graph, weights, storage, dtype, device)
+    _must_be_read(op, function, entry)
     arguments, finishes = [], []
     for parameter in inspect.signature(function).parameters.values():
         offer = offers.get(parameter.name)
@@ -91,6 +93,21 @@ def bind(
     )
 
 
+def take_rows(op: Op, storage: Storage) -> Call:
+    """The rows whose logits are wanted."""
+    (_, x), (_, y) = op.inputs[0], op.outputs[0]
+
+    def take(frame: Frame) -> None:
+        frame.values[y] = frame.values[x][frame.step.last]
+
+    return Call(
+        op=op,
+        entry="runtime:take_rows",
+        function=take,
+        arguments=(("frame", lambda frame: frame),),
+    )
+
+
 def cache_write(op: Op, storage: Storage) -> Call:
     """The one op that is nothing but addressing: rows to their places in pages."""
     use = op.caches[0]
@@ -104,7 +121,7 @@ def cache_write(op: Op, storage: Storage) -> Call:
     return Call(
         op=op,
         entry="runtime:cache_write",
-        function=lambda frame: write(frame),
+        function=write,
         arguments=(("frame", lambda frame: frame),),
     )
 
@@ -138,6 +155,17 @@ def _offers(
         spec = graph.values[value]
         offers[slot] = _buffer(value, spec.dims, FORMATS.get(spec.format, dtype), device)
     return offers, after
+
+
+def _must_be_read(op: Op, function: Callable[..., None], entry: str) -> None:
+    """An attribute that the entry does not take must stand at its default, or follow from shapes:
+    a mode that nobody reads would be a silent fault (field case 131)."""
+    rules = family(op.family).attrs
+    parameters = inspect.signature(function).parameters
+    for name, value in op.attrs:
+        rule = rules[name]
+        if name not in parameters and not rule.restated and value != rule.default:
+            raise BindError(f"{op.id}: {entry} does not take {name}={value!r}")
 
 
 FORMATS = {"int32": torch.int32, "int64": torch.int64, "fp32": torch.float32}

@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping
 import torch
 
 from day0.passes.lower import Lowered
-from day0.runtime.binder import Call, Frame, bind, cache_write
+from day0.runtime.binder import Call, Frame, bind, cache_write, take_rows
 from day0.runtime.step import Step
 from day0.runtime.storage import Storage
 
+BUILT_IN = {"cache_write": cache_write, "take_rows": take_rows}
 Watch = Callable[[Call, Frame], None]
 
 
@@ -26,8 +27,8 @@ class Program:
     ) -> None:
         self.graph = lowered.graph
         self.calls = tuple(
-            cache_write(op, storage)
-            if op.family == "cache_write"
+            BUILT_IN[op.family](op, storage)
+            if op.family in BUILT_IN
             else bind(
                 op,
                 lowered.choices[op.id].entry,

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import torch
 
-from day0.analysis.analyze import Analysis
-from day0.errors import Day0Error, NotSupported
+from day0.checkpoint.headers import Headers
+from day0.errors import Day0Error
+from day0.ir.graph import Model
 from day0.ir.recipe import Recipe
 from day0.ir.weight import Weight
+from day0.models.read import must_be_settled
 from day0.passes.lower import Lowered, Target, lower
 from day0.runtime.engine import Engine, Event, Limits
 from day0.runtime.loader import DTYPES, Dummy, Files, load
@@ -36,20 +38,22 @@ class Session:
 
     def __init__(
         self,
-        analysis: Analysis,
+        model: Model,
+        recipe: Recipe,
         *,
         weights: Mapping[str, torch.Tensor],
         lowered: Mapping[str, Lowered],
         sizes: Sizes,
         device: torch.device,
     ) -> None:
-        self.analysis = analysis
+        self.model = model
+        self.recipe = recipe
         self.sizes = sizes
         self._device = device
-        self._dtype = DTYPES[analysis.recipe.plain]
+        self._dtype = DTYPES[recipe.plain]
         self._weights = weights
         self._lowered = lowered
-        self.limits = _limits(analysis, sizes)
+        self.limits = _limits(model, sizes)
         self.storage = self._storage(self.limits)
         self.programs = self._programs(self.storage)
 
@@ -113,7 +117,7 @@ class Session:
         if not prompt:
             raise Day0Error("the prompt is empty; one token or more is needed",
                             hint="day0 run MODEL --prompt TEXT")  # fmt: skip
-        vocab = self.analysis.spec.vocab_size
+        vocab = self.model.spec.vocab_size
         for token in prompt:
             if not 0 <= token < vocab:
                 raise Day0Error(
@@ -156,9 +160,8 @@ class Session:
         return torch.cat(found)
 
     def _storage(self, limits: Limits) -> Storage:
-        recipe = self.analysis.recipe
-        caches = self.analysis.model.caches
-        dtypes = {name: _cache_dtype(recipe, cache.role) for name, cache in caches.items()}
+        caches = self.model.caches
+        dtypes = {name: _cache_dtype(self.recipe, cache.role) for name, cache in caches.items()}
         return Storage(
             caches,
             page_size=limits.page_size,
@@ -182,42 +185,40 @@ class Session:
 
 
 def open_session(
-    analysis: Analysis,
+    model: Model,
+    recipe: Recipe,
     *,
+    headers: Headers | None,
     folder: Path | None,
     backend: str = "reference",
     dummy_seed: int | None = None,
     sizes: Sizes | None = None,
     device: str = "cpu",
 ) -> Session:
-    """Lower, load and bind an analysed model. `folder` holds its safetensors files; with
-    `dummy_seed` the weights are made up. NotSupported names decisive facts that are assumed."""
-    _must_be_settled(analysis)
+    """Lower, load and bind a model. `folder` holds the safetensors files that `headers` describe;
+    with `dummy_seed` the weights are made up. NotSupported names decisive facts that are assumed,
+    or the ops that nothing runs."""
+    must_be_settled(model)
     from day0_kernels.index import REFERENCES
 
-    target = Target(backend=backend, recipe=analysis.recipe, references=REFERENCES)
-    lowered = lower(analysis.model, target)
+    lowered = lower(model, Target(backend=backend, recipe=recipe, references=REFERENCES))
     place = torch.device(device)
     used = {name for low in lowered.values() for op in low.graph.ops for _, name in op.weights}
     files = None
     if dummy_seed is None:
-        assert folder is not None and analysis.headers is not None
-        files = Files(folder, analysis.headers)
+        assert folder is not None and headers is not None, "weights come from files"
+        files = Files(folder, headers)
     weights = load(
-        (weight for name, weight in analysis.model.weights.items() if name in used),
+        (weight for name, weight in model.weights.items() if name in used),
         files=files,
         dummy=None if dummy_seed is None else Dummy(dummy_seed),
-        dtype_of=weight_dtype(analysis.recipe),
+        dtype_of=weight_dtype(recipe),
         device=place,
     )
     if files is not None:
         files.close()
     return Session(
-        analysis,
-        weights=weights,
-        lowered=lowered,
-        sizes=sizes or Sizes(),
-        device=place,
+        model, recipe, weights=weights, lowered=lowered, sizes=sizes or Sizes(), device=place
     )
 
 
@@ -235,8 +236,8 @@ def _cache_dtype(recipe: Recipe, role: str) -> torch.dtype:
     return DTYPES.get(recipe.cache(role), DTYPES[recipe.plain])
 
 
-def _limits(analysis: Analysis, sizes: Sizes) -> Limits:
-    caches = analysis.model.caches.values()
+def _limits(model: Model, sizes: Sizes) -> Limits:
+    caches = model.caches.values()
     size = page_size(caches)
     num = {
         span: -(-sizes.tokens // size)
@@ -244,14 +245,3 @@ def _limits(analysis: Analysis, sizes: Sizes) -> Limits:
         for span in spans(caches)
     }
     return Limits(page_size=size, num_pages=num, num_slots=sizes.sequences, chunk=sizes.chunk)
-
-
-def _must_be_settled(analysis: Analysis) -> None:
-    guesses = [fact for fact in analysis.assumed if fact.decisive]
-    if guesses:
-        lines = "\n".join(f"{fact.path}: {fact.value}" for fact in guesses)
-        raise NotSupported(
-            f"{len(guesses)} facts that change the numbers are assumed: "
-            + ", ".join(fact.path for fact in guesses),
-            hint=f"write what is true into FILE and pass --facts FILE:\n{lines}",
-        )

@@ -108,6 +108,7 @@ def difference(a: torch.Tensor, b: torch.Tensor) -> float:
         return float("inf")
     if not b.numel():
         return 0.0
+    a, b = a.detach(), b.detach()
     scale = float(b.double().abs().max()) or 1.0
     return float((a.double() - b.double()).abs().max()) / scale
 

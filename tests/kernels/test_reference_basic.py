@@ -10,7 +10,7 @@ from day0_kernels.basic import reference as basic
 from tests.kernels.ragged import close, drawn
 
 
-def called(function, y, *args, **attrs):
+def called(function, y, /, *args, **attrs):
     function(*args, y=y, **attrs)
     return y
 

@@ -58,8 +58,10 @@ def test_query_is_gain_times_projection(corpus: Path) -> None:
     headers = listing.headers(corpus / "headers" / f"{KIMI_K3}.tsv")
     got = readings.from_corpus(corpus, KIMI_K3, headers)
     weight = got.model.weights["layers.5.ffn.mix"]
-    assert isinstance(weight.source, Mul) and isinstance(weight.source.right, Reshape)
-    assert weight.spec.dims == (7168,) and weight.role == "residual"
+    assert isinstance(weight.source, Mul)
+    assert isinstance(weight.source.right, Reshape)
+    assert weight.spec.dims == (7168,)
+    assert weight.role == "residual"
     prefix = "language_model.model.layers.5.mlp_res_"
     assert [leaf.name for leaf, _ in leaves(weight.source)] == [
         f"{prefix}norm.weight", f"{prefix}proj.weight",

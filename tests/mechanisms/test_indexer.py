@@ -25,7 +25,8 @@ def owners(got: readings.Read) -> list[int]:
 def test_case_35_indexers_of_21_layers(corpus: Path, headers: bool) -> None:
     found = listing.headers(corpus / "headers" / f"{GLM}.tsv") if headers else None
     got = readings.from_corpus(corpus, GLM, found)
-    assert owners(got) == FULL and len(FULL) == 21
+    assert owners(got) == FULL
+    assert len(FULL) == 21
     assert 2 * got.per_token("index") == 21 * 128 * 2
     for op in got.ops("sparse_mla"):
         last = max(i for i in FULL if i <= op.layer)
@@ -87,10 +88,12 @@ def test_case_129_pairing_differs_from_the_main_attention(
 ) -> None:
     got = readings.from_folder(tiny(type_name).folder)
     spec = got.mixer(0)
-    assert spec.rope.pairing == "interleaved" and spec.rope.place == "last"
+    assert spec.rope.pairing == "interleaved"
+    assert spec.rope.place == "last"
     assert spec.indexer.rope == replace(spec.rope, pairing=pairing, place="first")
     for path in ("indexer.rope_pairing", "indexer.rope_place"):
-        assert got.facts[path].how == "known" and got.facts[path].decisive
+        assert got.facts[path].how == "known"
+        assert got.facts[path].decisive
     rotated = [op for op in got.ops("rope", 0) if ".indexer." in op.id]
     assert [op.attr("num_heads") for op in rotated] == [spec.indexer.num_heads, 1]
     assert {op.attr("pairing") for op in rotated} == {pairing}
@@ -126,4 +129,5 @@ def test_queries_from_the_hidden_rows(tiny: Tiny) -> None:
     assert dict(got.op(f"{path}ssmax").inputs)["x"] == f"{path}wq_b"
     assert dict(got.op(f"{path}q_rope").inputs)["x"] == f"{path}ssmax"
     plain = [i for i in owners(got) if not config["no_rope_layers"][i]]
-    assert plain and all(got.mixer(i).indexer.rope is None for i in plain)
+    assert plain
+    assert all(got.mixer(i).indexer.rope is None for i in plain)

@@ -72,7 +72,8 @@ def test_padded_a_log_is_explained_whole(corpus: Path) -> None:
     weight = got.model.weights["layers.0.mixer.a_log"]
     (rest,) = weight.padding
     assert weight.spec.dims == (96,)
-    assert isinstance(weight.source, Pick) and isinstance(rest, Pick)
+    assert isinstance(weight.source, Pick)
+    assert isinstance(rest, Pick)
     assert (weight.source.start, weight.source.stop, rest.start, rest.stop) == (0, 96, 96, 128)
     spec = got.mixer(0)
     assert (spec.num_heads, spec.head_dim, spec.gate_rank, spec.out_rank) == (96, 128, 128, 0)
@@ -93,7 +94,8 @@ def test_case_36_numbers_start_at_one(corpus: Path, name: str, layers: int) -> N
     mixers = readings.from_corpus(corpus, name).mixers()
     full = [i for i, mixer in enumerate(mixers) if mixer == "mla"]
     assert full == [*range(3, layers - 1, 4), layers - 1]
-    assert len(mixers) == layers and set(mixers) == {"kda", "mla"}
+    assert len(mixers) == layers
+    assert set(mixers) == {"kda", "mla"}
 
 
 def test_case_36_a_number_out_of_range_is_reported(corpus: Path) -> None:

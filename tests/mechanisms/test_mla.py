@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from day0.checkpoint.headers import TensorHeader
+from day0.ir.weight import leaves
 from tests.mechanisms import readings
 from tests.tiny import TinyCheckpoint, rename
 
@@ -67,9 +68,11 @@ def test_spec_follows_the_config(tiny: Tiny, type_name: str) -> None:
     assert spec.latent_eps == (config["rms_norm_eps"] if own else 1e-6)
     assert got.facts["mla.latent_norm_eps"].how == "known"
     if type_name == "kimi_linear":
-        assert spec.rope is None and got.facts["mla.no_rope"].how == "known"
+        assert spec.rope is None
+        assert got.facts["mla.no_rope"].how == "known"
     else:
-        assert spec.rope.pairing == "interleaved" and spec.rope.place == "last"
+        assert spec.rope.pairing == "interleaved"
+        assert spec.rope.place == "last"
         assert got.held(index, "kv", 40) == 40 * (spec.kv_rank + spec.rope_dim)
 
 
@@ -124,8 +127,12 @@ def test_case_4_head_dim_is_no_rope_width(corpus: Path, head_dim: int) -> None:
     config = config_from(corpus, "zai-org__GLM-5.2") | {"head_dim": head_dim}
     got = readings.from_parts(config, None)
     assert got.mixer(0).rope_dim == got.mixer(0).rope.dims == 64
-    rows = got.model.weights["layers.0.mixer.kv_a_proj"].spec.dims[0]
-    assert rows + got.model.weights["layers.0.mixer.k_rope_proj"].spec.dims[0] == 576
+    stored = {
+        leaf.dims
+        for name in ("kv_a_proj", "k_rope_proj")
+        for leaf, _ in leaves(got.model.weights[f"layers.0.mixer.{name}"].source)
+    }
+    assert stored == {(576, 6144)}
 
 
 @pytest.mark.parametrize(
@@ -189,7 +196,8 @@ def test_window_layers_have_a_geometry_of_their_own(tiny: Tiny) -> None:
             assert (latent.growth, latent.span) == ("window", config["sliding_window"])
             assert spec.indexer is None
         else:
-            assert latent.growth == "per-token" and spec.indexer is not None
+            assert latent.growth == "per-token"
+            assert spec.indexer is not None
 
 
 @pytest.mark.hf
@@ -239,7 +247,8 @@ def test_shared_latents_and_plain_layers(tiny: Tiny) -> None:
         assert scale.attr("rule") == "ssmax"
         assert dict(attend.inputs)["q"] == scale.id
     learned = [dict(op.weights).get("log_frequency") for op in got.ops("rope")]
-    assert learned and set(learned) == {"rope_alpha"}
+    assert learned
+    assert set(learned) == {"rope_alpha"}
 
 
 @pytest.mark.hf
@@ -274,5 +283,6 @@ def test_kimi_k3_gates_elementwise_and_never_rotates(corpus: Path) -> None:
     assert (spec.out_gate, spec.rope, spec.rope_dim) == ("element", None, 64)
     assert got.ops("rope") == []
     gate = got.op("layers.3.mixer.out_gate")
-    assert gate.attr("num_heads") == 0 and gate.attr("activation") == "sigmoid"
+    assert gate.attr("num_heads") == 0
+    assert gate.attr("activation") == "sigmoid"
     assert got.mixers()[91:] == ["mla", "mla"]

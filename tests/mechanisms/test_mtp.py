@@ -91,7 +91,8 @@ def test_graph_joins_embedding_and_hidden_rows(corpus: Path) -> None:
     assert graph.outputs == ("mtp.0.head", "mtp.0.ffn.residual")
     # the trunk yields what the draft reads
     assert got.main.outputs == ("head", "norm")
-    assert got.facts["mtp.hidden"].how == "assumed" and not got.facts["mtp.hidden"].decisive
+    assert got.facts["mtp.hidden"].how == "assumed"
+    assert not got.facts["mtp.hidden"].decisive
 
 
 def test_case_101_shipped_and_not_declared(corpus: Path) -> None:
@@ -101,7 +102,8 @@ def test_case_101_shipped_and_not_declared(corpus: Path) -> None:
     assert got.model.graphs["mtp"].ops[-1].id == "mtp.0.head"
     without = {n: h for n, h in listed(corpus, NEXT).tensors.items() if not n.startswith("mtp.")}
     bare = readings.from_corpus(corpus, NEXT, Headers(tensors=without, shards=("a",)))
-    assert codes(bare) == {} and list(bare.model.graphs) == ["main"]
+    assert codes(bare) == {}
+    assert list(bare.model.graphs) == ["main"]
     assert got.params() - bare.params() == 1_650_471_424
 
 
@@ -116,7 +118,8 @@ def test_case_100_declared_and_not_shipped(
     config = config_from(corpus, name) | ({key: 1} if key else {})
     got = readings.from_parts(config, Headers(tensors=tensors, shards=("a",)))
     assert codes(got) == {"mtp_missing": "warning"}
-    assert list(got.model.graphs) == ["main"] and got.reading.spec.drafts == ()
+    assert list(got.model.graphs) == ["main"]
+    assert got.reading.spec.drafts == ()
     assert got.stored_names() == set(tensors)
 
 

@@ -72,7 +72,8 @@ def test_a_stray_tensor_in_a_draft_is_unexpected(corpus: Path) -> None:
     tensors[stray] = TensorHeader("BF16", (8,), 0, 16, headers.shards[0])
     got = analysis(corpus, GLM, Headers(tensors=tensors, shards=headers.shards))
     assert got.proof.unexpected == (stray,)
-    assert list(got.model.graphs) == ["main", "mtp"] and got.model.groups == ()
+    assert list(got.model.graphs) == ["main", "mtp"]
+    assert got.model.groups == ()
 
 
 @pytest.mark.parametrize(
@@ -94,4 +95,5 @@ def test_words_tell_the_role(corpus: Path, name: str, role: str) -> None:
     got = analysis(corpus, GLM, Headers(tensors=tensors, shards=headers.shards))
     (group,) = got.model.groups
     assert (group.role, group.tensors, group.params, group.bytes) == (role, (name,), 64, 128)
-    assert got.proof.opaque_bytes == 128 and got.proof.unexpected == ()
+    assert got.proof.opaque_bytes == 128
+    assert got.proof.unexpected == ()

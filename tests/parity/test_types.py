@@ -10,8 +10,8 @@ import pytest
 
 from day0.analysis.analyze import Analysis, analyze
 from day0.analysis.caches import trunk
+from day0.analysis.layers import layer_view
 from day0.ir.weight import leaves
-from day0.report.analysis_json import layer_view
 from tests import tiny as tinies
 
 pytestmark = pytest.mark.hf

@@ -8,7 +8,7 @@ FAMILY = Family(
     inputs=("x", "gate"),
     weights=("weight",),
     outputs=("y",),
-    attrs={"eps": real(), "group": number(), "activation": word("sigmoid", "silu")},
+    attrs={"eps": real(), "group": number(restated=True), "activation": word("sigmoid", "silu")},
     infer=lambda s: {"y": s.inputs["x"]},
     flops=lambda s, c: 8.0 * s.width("x"),
 )

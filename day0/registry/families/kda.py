@@ -16,7 +16,7 @@ FAMILY = Family(
     inputs=("q", "k", "v", "gate", "beta"),
     weights=("a_log", "dt_bias"),
     caches=("state",),
-    outputs=("y",),
+    outputs=("o",),
     attrs={
         "num_heads": number(),
         "head_dim": number(),
@@ -26,7 +26,7 @@ FAMILY = Family(
         "lower_bound": real(None),
     },
     infer=lambda s: {
-        "y": TensorSpec(dims=(s.rows("q"), s.attrs["num_heads"] * s.attrs["value_dim"]))
+        "o": TensorSpec(dims=(s.rows("q"), s.attrs["num_heads"] * s.attrs["value_dim"]))
     },
     flops=_flops,
     entries=lambda s, c: {"state": 2.0} if c.phase == "decode" else {},

@@ -13,7 +13,7 @@ from day0_kernels.quant.reference import FP8, tile_quantised
 
 TOLERANCE = {
     "bf16": Tolerance(factor=2.0, peak=6.0),
-    # FP8 of the hidden rows: values between two codes go either way, in eager torch as well
+    # tanh is made of exponentials, with an absolute error of fp32's last bit
     "fp32": Tolerance(factor=2.0, peak=6.0, floor=3e-6),
 }
 
@@ -113,9 +113,7 @@ def _cases() -> tuple[Case, ...]:
                 dims |= {} if tokens else {"aligned": 256 if model == "air" else 128}
                 for pair in ("gate_up_fp8" if fp8 else "gate_up", "down", "experts"):
                     stem = pair.removesuffix("_fp8").replace("_", "-")
-                    cases.append(
-                        _case(f"{model}-{kind}-{stem}-{name}", pair, tags, "bf16", **dims)
-                    )
+                    cases.append(_case(f"{model}-{kind}-{stem}-{name}", pair, tags, "bf16", **dims))
     return tuple(cases)
 
 

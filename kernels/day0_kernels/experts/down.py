@@ -36,10 +36,7 @@ def down_kernel(
     place = first + tl.arange(0, BM)
     m_m = place < end
     row = tl.load(order + place, mask=m_m, other=0).to(tl.int64)
-    if SWAP:
-        acc = tl.zeros((BN, BM), dtype=tl.float32)
-    else:
-        acc = tl.zeros((BM, BN), dtype=tl.float32)
+    acc = tl.zeros((BN, BM) if SWAP else (BM, BN), dtype=tl.float32)
     if FP8:
         p_sh = h_scale + place.to(tl.int64) * stride_h_scale
         p_sd = down_scale + e64 * stride_s_e + (i_n * BN // SCALE_TILE) * stride_s_n
@@ -68,9 +65,8 @@ def down_kernel(
     o_n = i_n * BN + tl.arange(0, BN)
     m_n = o_n < H
     if HAS_BIAS:
-        acc += tl.load(down_bias + e64 * stride_bias + o_n, mask=m_n, other=0.0).to(tl.float32)[
-            None, :
-        ]
+        b_bias = tl.load(down_bias + e64 * stride_bias + o_n, mask=m_n, other=0.0)
+        acc += b_bias.to(tl.float32)[None, :]
     acc *= tl.load(weights + row, mask=m_m, other=0.0).to(tl.float32)[:, None]
     p_out = partial + row[:, None] * stride_partial + o_n[None, :]
     tl.store(p_out, acc.to(partial.dtype.element_ty), mask=m_m[:, None] & m_n[None, :])

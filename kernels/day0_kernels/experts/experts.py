@@ -12,6 +12,7 @@ from day0_kernels.experts.scratch import FP8, scratch
 from day0_kernels.moe_route.sort import moe_sort
 from day0_kernels.quant.quantise import quant_tile
 
+
 def experts(
     x: torch.Tensor,
     experts: torch.Tensor,
@@ -40,9 +41,9 @@ def experts(
 ) -> None:
     """Write `y` [T, H]; see reference.py. Three launches, one more to sort, one more for FP8.
 
-    `order` and `tiles` are those of `moe_route_sort` with block_m = launch.block_m(...). `workspace`
-    (uint8, `workspace_bytes`) holds the scratch; without it scratch is allocated. Raises ValueError
-    for a wrong shape, stride or function.
+    `order` and `tiles` are those of `moe_route_sort` with the block_m of launch.py. `workspace`
+    (uint8, `workspace_bytes`) holds the scratch; without it scratch is allocated. Raises
+    ValueError for a wrong shape, stride or function.
     """
     tokens, channels = x.shape
     fp8 = gate.dtype == FP8

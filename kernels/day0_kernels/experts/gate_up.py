@@ -45,12 +45,8 @@ def gate_up_kernel(
     token = (tl.load(order + place, mask=m_m, other=0) // TOP_K).to(tl.int64)
     o_k = tl.arange(0, BK)
     p_x = x + token[:, None] * stride_x + o_k[None, :]
-    if SWAP:
-        g = tl.zeros((BN, BM), dtype=tl.float32)
-        u = tl.zeros((BN, BM), dtype=tl.float32)
-    else:
-        g = tl.zeros((BM, BN), dtype=tl.float32)
-        u = tl.zeros((BM, BN), dtype=tl.float32)
+    g = tl.zeros((BN, BM) if SWAP else (BM, BN), dtype=tl.float32)
+    u = tl.zeros((BN, BM) if SWAP else (BM, BN), dtype=tl.float32)
     if FP8:
         # the scales of a step are read one step ahead: their latency is hidden by the products
         i_b = i_n * BN // SCALE_TILE
@@ -93,12 +89,10 @@ def gate_up_kernel(
     o_n = i_n * BN + tl.arange(0, BN)
     m_n = o_n < I
     if HAS_BIAS:
-        g += tl.load(gate_bias + e64 * stride_gate_bias + o_n, mask=m_n, other=0.0).to(
-            tl.float32
-        )[None, :]
-        u += tl.load(up_bias + e64 * stride_up_bias + o_n, mask=m_n, other=0.0).to(tl.float32)[
-            None, :
-        ]
+        b_bias = tl.load(gate_bias + e64 * stride_gate_bias + o_n, mask=m_n, other=0.0)
+        g += b_bias.to(tl.float32)[None, :]
+        b_bias = tl.load(up_bias + e64 * stride_up_bias + o_n, mask=m_n, other=0.0)
+        u += b_bias.to(tl.float32)[None, :]
     v = activate(g, u, limit, alpha, beta, linear_beta, FUNCTION, HAS_LIMIT, HAS_LINEAR)
     p_h = h + place.to(tl.int64)[:, None] * stride_h + o_n[None, :]
     mask = m_m[:, None] & m_n[None, :]

@@ -33,10 +33,7 @@ def gemm_kernel(
     p_w = weight_scale + (i_n * BN // 128).to(tl.int64) * stride_ws
     s_x = tl.load(p_x, mask=m_m, other=0.0)
     s_w = tl.load(p_w)
-    if SWAP:
-        acc = tl.zeros((BN, BM), dtype=tl.float32)
-    else:
-        acc = tl.zeros((BM, BN), dtype=tl.float32)
+    acc = tl.zeros((BN, BM) if SWAP else (BM, BN), dtype=tl.float32)
     for k in range(0, K, BK):
         b_x = x.load([i_m * BM, k])
         b_w = weight.load([i_n * BN, k])

@@ -53,9 +53,7 @@ GROUPED = {"num_groups": 8, "top_groups": 4}
 
 def _case(name: str, pair: str, attrs: dict[str, Any], tags: str = "", dtype: str = "fp32",
           **dims: Any) -> Case:  # fmt: skip
-    return Case(
-        name=name, pair=pair, dtype=dtype, dims=dims, attrs=attrs, tags=tuple(tags.split())
-    )
+    return Case(name=name, pair=pair, dtype=dtype, dims=dims, attrs=attrs, tags=tuple(tags.split()))
 
 
 def _cases() -> tuple[Case, ...]:

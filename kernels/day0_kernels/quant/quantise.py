@@ -70,10 +70,9 @@ def quantise_kernel(
     at = o_g % per_row
     column = at[:, None] * G + tl.arange(0, G)[None, :]
     m_g = o_g < num_groups
-    if EVEN:
-        mask = (m_g & (at >= 0))[:, None]
-    else:
-        mask = m_g[:, None] & (column < D)
+    mask = m_g[:, None]
+    if not EVEN:
+        mask = mask & (column < D)
     b_x = tl.load(x + row[:, None] * stride_x + column, mask=mask, other=0.0).to(tl.float32)
     amax = largest(b_x)
     if MX:

@@ -10,7 +10,7 @@ import torch
 FP8_MAX = 448.0
 FP8 = torch.float8_e4m3fn
 MIN_AMAX = 1e-10  # a tile of zeros gets the scale MIN_AMAX / FP8_MAX
-MAX_AMAX = 3.3895313892515355e38  # the largest bf16: infinite elements saturate, the scale is finite
+MAX_AMAX = 3.3895313892515355e38  # the largest bf16, so that an infinite |x| has a finite scale
 TILE = 128
 MX_GROUP = 32
 RULES = ("rceil", "floor")
@@ -43,7 +43,9 @@ def rounded(x: torch.Tensor) -> torch.Tensor:
     return x.clamp(-FP8_MAX, FP8_MAX).to(FP8).to(x.dtype)
 
 
-def tile_quantised(x: torch.Tensor, power_of_two: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+def tile_quantised(
+    x: torch.Tensor, power_of_two: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
     """(q [T, D] in fp32 or fp64, scale [T, ceil(D/128)]) of `quant_tile`."""
     groups, amax = grouped(x, TILE)
     if power_of_two:
