@@ -188,7 +188,7 @@ def _audit(
             if header is not None:
                 dtype = header.dtype
             rows.append((weight.name, leaf, dtype, elements))
-    return quant_audit.audit(rows, quant if tensors is not None else None, tensors)
+    return quant_audit.audit(rows, quant, tensors)
 
 
 def _assumed(model: Model) -> list[Finding]:

@@ -10,6 +10,9 @@ from day0.ir.graph import Model
 from day0.ir.recipe import RECIPES, Recipe
 
 
+LENGTHS = (4096, 32_768, 131_072)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheTotals:
     """Per token: what growing caches of keys, values and latents (`kv`) and of index keys
@@ -24,7 +27,7 @@ class CacheTotals:
 
 def entry_bytes(cache: CacheSpec, recipe: Recipe) -> int:
     """Bytes of one entry."""
-    form = recipe.cache(cache.role)
+    form = recipe.cache(cache)
     return sum(stored_bytes(form, spec.dims) for _, spec in cache.parts)
 
 
@@ -61,6 +64,35 @@ def held(model: Model, recipe: Recipe, num_tokens: int) -> int:
     return sum(bytes_at(cache, recipe, num_tokens) for cache in trunk(model))
 
 
+def paged(model: Model, recipe: Recipe, num_tokens: int) -> int:
+    """Bytes that an engine with one page size for all layers reserves for such a sequence.
+
+    There every cache of keys and values takes pages for all tokens, a window's too, and every page
+    is as large as the largest of its role; the rest is as in `held` (field cases 62 and 80). day0
+    itself keeps windows to their span: `held` is what it reserves.
+    """
+    reserved = 0
+    largest: dict[str, list[int]] = {}
+    for cache in trunk(model):
+        if cache.growth == "per-token" or (cache.growth == "window" and not cache.slotted):
+            largest.setdefault(cache.role, []).append(entry_bytes(cache, recipe))
+        else:
+            reserved += bytes_at(cache, recipe, num_tokens)
+    return reserved + num_tokens * sum(len(sizes) * max(sizes) for sizes in largest.values())
+
+
+def curve(model: Model, recipe: Recipe) -> list[dict[str, int]]:
+    """For sequences of some lengths what they hold at least, and what equal pages reserve."""
+    return [
+        {
+            "tokens": tokens,
+            "bytes": held(model, recipe, tokens),
+            "equal_pages_bytes": paged(model, recipe, tokens),
+        }
+        for tokens in LENGTHS
+    ]
+
+
 def trunk(model: Model) -> list[CacheSpec]:
     """Caches of the main graph (drafts have their own)."""
     used = {use.cache for op in model.graphs["main"].ops for use in op.caches}
@@ -86,7 +118,7 @@ def _row(cache: CacheSpec, name: str, size: int, recipe: Recipe) -> dict[str, An
         "name": name,
         "role": cache.role,
         "growth": cache.growth,
-        "format": recipe.cache(cache.role),
+        "format": recipe.cache(cache),
         "layers": [],
         "bytes_per_token": size if cache.growth == "per-token" else 0,
         "window_tokens": cache.span if cache.growth == "window" else 0,

@@ -14,8 +14,9 @@ from day0.registry.index import family
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Per token: `flops` (a multiply and an add are two), `weight_bytes` and `cache_bytes` read
-    and written at batch 1. Values between ops are not counted: fusion decides about them."""
+    """`flops` (a multiply and an add are two) and `cache_bytes` read and written per token;
+    `weight_bytes` per step of Context.rows tokens, which is batch 1 unless asked otherwise. Values
+    between ops are not counted: fusion decides about them."""
 
     flops: float = 0.0
     weight_bytes: float = 0.0

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from day0.ir.cache import CacheSpec
 from day0.ir.weight import Weight
 
 ROLES = (
@@ -27,15 +28,17 @@ class Recipe:
             return "fp32" if weight.role in ("router", "state") else self.plain
         return self.formats.get(weight.role, self.plain)
 
-    def cache(self, role: str) -> str:
-        """The format of a cache's entries; recurrent state stays fp32."""
-        if role == "state":
-            return self.formats.get("recurrent", "fp32")
-        return self.formats.get(role, self.plain)
+    def cache(self, cache: CacheSpec) -> str:
+        """The format of a cache's entries. A recurrent state keeps the one its model gives it (fp32
+        unless the config says otherwise), whatever the activations are in; conv tails are
+        activations."""
+        if cache.role == "state":
+            return self.formats.get("recurrent", cache.parts[0][1].format)
+        return self.formats.get(cache.role, self.plain)
 
 
 RECIPES: Mapping[str, Recipe] = {
-    "fp32": Recipe(name="fp32", plain="fp32"),
+    "fp32": Recipe(name="fp32", plain="fp32", formats={"recurrent": "fp32"}),
     "bf16": Recipe(name="bf16"),
     "fp8": Recipe(
         name="fp8",

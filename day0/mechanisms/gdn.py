@@ -107,10 +107,21 @@ def read(layer: Layer) -> Gdn:
         norm_eps=_norm_eps(layer),
         gate=_gate(layer),
         layout=_layout(layer, at),
-        state_format=FORMATS.get(
-            str(cfg.get("gdn.state_dtype", "mamba_ssm_dtype", default="float32")), "fp32"
-        ),
+        state_format=_state_format(layer),
     )
+
+
+def _state_format(layer: Layer) -> str:
+    """The config's own word, else fp32, never the dtype of the activations (field case 69)."""
+    word = layer.cfg.get(
+        "gdn.state_dtype", "mamba_ssm_dtype", "mamba_ssm_cache_dtype", default="float32"
+    )
+    name = str(word).removeprefix("torch.")
+    if name not in FORMATS:
+        source = f"no dtype of a state is called {name!r}"
+        layer.cfg.note("gdn.state_format", "fp32", "assumed", source, decisive=True)
+        return "fp32"
+    return FORMATS[name]
 
 
 def _norm_eps(layer: Layer) -> float:

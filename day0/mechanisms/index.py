@@ -23,5 +23,5 @@ RESIDUALS: tuple[Residual, ...] = (ATTN_RESIDUAL, HYPER_CONNECTION, HYPER_GATE, 
 
 MECHANISMS: dict[str, Mechanism] = {mechanism.stem: mechanism for mechanism in (*MIXERS, *FFNS)}
 RESIDUAL: dict[str, Residual] = {residual.stem: residual for residual in RESIDUALS}
-# Specs inside or beside those of mechanisms.
+# Neither mixer, feed-forward nor residual: indexers stand inside mixers, drafts beside the trunk.
 PARTS: tuple[type, ...] = (Indexer, Mtp, Site)

@@ -28,8 +28,8 @@ from day0.models import pattern as patterns
 from day0.models.known.harmless import HARMLESS
 from day0.models.known.types import COVERED as COVERED_TYPES
 from day0.models.places import Places, locate
-from day0.models.quant_config import QuantConfig
-from day0.models.stored import alternatives, recognise
+from day0.models.quant_config import BLOCKS, QuantConfig
+from day0.models.stored import alternatives, promised, recognise
 from day0.models.words import types_of
 
 EMBED = ("embed_tokens.weight", "word_embeddings.weight", "tok_embeddings.weight", "embed.weight",
@@ -62,9 +62,14 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
     tensors: Mapping[str, Any] = {} if headers is None else headers.tensors
     names = Names(
         tensors,
-        recognise=lambda name, dims: recognise(name, dims, tensors, quant, dtype=plain),
+        recognise=lambda name, dims: promised(name, dims, quant, dtype=plain)
+        if headers is None
+        else recognise(name, dims, tensors, quant, dtype=plain),
         forms=alternatives,
     )
+    for block in BLOCKS:  # models.quant_config reads these and reports what it does not know
+        cfg.mark_read(block)
+        cfg.mark_read(cfg.inside + block)
     findings: list[Finding] = []
     num_drafts = cfg.word(*mtp.COUNT) or 0
     num_layers = _num_layers(cfg, places, num_drafts)

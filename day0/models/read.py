@@ -29,6 +29,12 @@ def read_model(checkpoint: Checkpoint, stated: Mapping[str, Any] | None = None) 
     """The one way from a checkpoint to a Model: analyze and run both take it."""
     cfg = words.reader(checkpoint.config, stated)
     quant = quant_config(checkpoint.config, checkpoint.quant_sidecar)
+    if quant is not None:
+        # Its own parser read the block, and the experts' dtype around it; the quantisation audit
+        # reports what it did not understand.
+        cfg.mark_read(quant.source)
+        cfg.word("^expert_dtype")
+        cfg.word("expert_dtype")
     reading = decoder.read(cfg, checkpoint.headers, quant)
     spec = replace(reading.spec, name=checkpoint.id)
     model = build(spec, reading.names, reading.places)

@@ -13,7 +13,9 @@ from day0.models import stored_floats, stored_integers
 from day0.models.quant_config import QuantConfig
 from day0.models.stored_look import Dims, Look, Stored, Tensors, stored
 
-__all__ = ["Stored", "alternatives", "companion_of", "exists", "logical_dims", "recognise"]
+__all__ = [
+    "Stored", "alternatives", "companion_of", "exists", "logical_dims", "promised", "recognise",
+]  # fmt: skip
 
 # What a quantised weight may have beside its scales: part, and what follows the stem. Those with
 # "_" in front belong to fused experts, whose stem is the whole name.
@@ -63,6 +65,14 @@ def recognise(
     return Stored(
         format=found.format, parts=(*found.parts, *(one for some in extras for one in some))
     )
+
+
+def promised(
+    name: str, dims: Dims, hint: QuantConfig | None, *, dtype: str = "bf16"
+) -> Stored:
+    """The form that the config alone gives a weight, where there are no headers to ask."""
+    found = None if hint is None else hint.expected_format(name.replace("{e}", "0"), dims)
+    return stored(found or dtype, ("data", name))
 
 
 def alternatives(name: str) -> tuple[str, ...]:

@@ -75,10 +75,12 @@ class Shapes:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """Where a cost is asked for: `phase` "prefill" (the average row of a prompt of `length`
-    tokens) or "decode" (one row with `length` tokens before it)."""
+    tokens) or "decode" (one row with `length` tokens before it). `rows` of a step share its
+    weights: parts of them that a step touches are those that any of its rows touches."""
 
     phase: str = "decode"
     length: int = 4096
+    rows: int = 1
 
     @property
     def seen(self) -> float:
@@ -154,7 +156,7 @@ class Family:
 
     `infer` gives the output specs. `flops` counts multiply and add as two, per row of the first
     input. `entries` gives, per cache slot, the entries that one row reads. `share` gives the part
-    of a weight that one row touches (1 where not named): experts hit.
+    of a weight that the step's rows touch (1 where not named): experts hit.
     """
 
     name: str

@@ -65,6 +65,7 @@ def to_json(analysis: Analysis) -> dict[str, Any]:
         "index_bytes_per_token": analysis.cache_totals.index_bytes_per_token,
         "state_bytes_per_sequence": analysis.cache_totals.state_bytes_per_sequence,
         "window_bytes_per_sequence": analysis.cache_totals.window_bytes_per_sequence,
+        "memory": {"sequence": caches.curve(model, analysis.recipe)},
         "proof": _proof(analysis.proof),
         "semantics": {
             "settled": analysis.settled,

@@ -65,6 +65,8 @@ def _head(analysis: Analysis) -> RenderableType:
     )
     size = gib(analysis.bytes.checkpoint)
     how = "stored" if analysis.headers is not None else f"by format, as {spec.dtype}"
+    if analysis.headers is None and analysis.quant.coverage:
+        how = f"by format, as {analysis.quant_source} promises"
     table.add_row("bytes", f"{analysis.bytes.checkpoint:,} ({size}, {how})")
     context = "not stated" if spec.context_length is None else f"{spec.context_length:,} tokens"
     table.add_row("context", context)
@@ -119,16 +121,21 @@ def _caches(analysis: Analysis) -> RenderableType:
             f"{row['bytes_per_sequence'] * number:,}" if row["bytes_per_sequence"] else "-",
         )
     totals = analysis.cache_totals
-    held = [
-        f"{tokens // 1024}K tokens {gib(caches.held(analysis.model, analysis.recipe, tokens))}"
-        for tokens in (4096, 32_768, 131_072)
-    ]
+    curve = caches.curve(analysis.model, analysis.recipe)
     line = (
         f"at bf16: {totals.kv_bytes_per_token:,} B per token, index keys "
         f"{totals.index_bytes_per_token:,} B per token, states "
         f"{gib(totals.state_bytes_per_sequence)} per sequence"
     )
-    return Group(table, Text(line), Text("one sequence holds: " + "   ".join(held), style="dim"))
+    lines = [Text(line), Text("one sequence holds: " + _at_lengths(curve, "bytes"), style="dim")]
+    if any(row["bytes"] != row["equal_pages_bytes"] for row in curve):
+        paged = _at_lengths(curve, "equal_pages_bytes")
+        lines.append(Text(f"an engine with equal pages reserves: {paged}", style="dim"))
+    return Group(table, *lines)
+
+
+def _at_lengths(curve: list[dict[str, int]], key: str) -> str:
+    return "   ".join(f"{row['tokens'] // 1024}K tokens {gib(row[key])}" for row in curve)
 
 
 def _inventory_title(analysis: Analysis) -> str:

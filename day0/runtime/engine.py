@@ -13,7 +13,8 @@ from day0.runtime.request import Request
 from day0.runtime.sampling import Sampling, next_token
 from day0.runtime.step import Step, make_step
 
-Run = Callable[[Step, torch.Tensor], torch.Tensor]  # step, ids [T] -> logits [N, V]
+# step and graph inputs by name (ids [T], history [N, n] where asked for) -> logits [N, V]
+Run = Callable[[Step, Mapping[str, torch.Tensor]], torch.Tensor]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +40,11 @@ class Event:
 class Engine:
     """Serves requests over one model's program."""
 
-    def __init__(self, run: Run, limits: Limits, device: torch.device) -> None:
+    def __init__(
+        self, run: Run, limits: Limits, device: torch.device, *, history: int = 0
+    ) -> None:
         self.limits = limits
+        self._history = history
         self._run = run
         self._device = device
         self._slots = Pool(limits.num_slots)
@@ -188,7 +192,13 @@ class Engine:
             tables={span: [request.pages[span] for request, _ in batch] for span in self._pages},
             device=self._device,
         )
-        logits = self._run(step, torch.tensor(ids, dtype=torch.int32, device=self._device))
+        inputs = graph_inputs(
+            ids,
+            [request.tokens[: request.done] for request, _ in batch],
+            self._history,
+            self._device,
+        )
+        logits = self._run(step, inputs)
         self.steps.append((phase, len(ids)))
         events = []
         for row, (request, rows) in enumerate(batch):
@@ -222,3 +232,15 @@ class Engine:
         if finish:
             self._leave(request, finish)
         return Event(request=request, token=token, finish=finish)
+
+
+def graph_inputs(
+    ids: list[int], before: list[list[int]], history: int, device: torch.device
+) -> dict[str, torch.Tensor]:
+    """ids [T]; with `history` the last so many ids before each sequence's rows, oldest first, -1
+    before its start (the graph input of hashed n-gram tables)."""
+    inputs = {"ids": torch.tensor(ids, dtype=torch.int32, device=device)}
+    if history:
+        rows = [([-1] * history + tokens)[-history:] for tokens in before]
+        inputs["history"] = torch.tensor(rows, dtype=torch.int32, device=device)
+    return inputs

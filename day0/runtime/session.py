@@ -8,12 +8,13 @@ import torch
 
 from day0.checkpoint.headers import Headers
 from day0.errors import Day0Error
+from day0.ir.cache import CacheSpec
 from day0.ir.graph import Model
 from day0.ir.recipe import Recipe
 from day0.ir.weight import Weight
 from day0.models.read import must_be_settled
 from day0.passes.lower import Lowered, Target, lower
-from day0.runtime.engine import Engine, Event, Limits
+from day0.runtime.engine import Engine, Event, Limits, graph_inputs
 from day0.runtime.loader import DTYPES, Dummy, Files, load
 from day0.runtime.pools import page_size, spans
 from day0.runtime.program import Program, Watch
@@ -60,10 +61,16 @@ class Session:
     def engine(self) -> Engine:
         """A fresh engine over this session's caches."""
 
-        def run(step: Step, ids: torch.Tensor) -> torch.Tensor:
-            return self.run(step, ids)[self.logits_name]
+        def run(step: Step, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+            return self.run(step, inputs)[self.logits_name]
 
-        return Engine(run, self.limits, self._device)
+        return Engine(run, self.limits, self._device, history=self.history)
+
+    @property
+    def history(self) -> int:
+        """Ids before each sequence's rows that the graph asks for as an input."""
+        graph = self._lowered["prefill"].graph
+        return graph.values["history"].width if "history" in graph.inputs else 0
 
     @property
     def logits_name(self) -> str:
@@ -72,14 +79,14 @@ class Session:
     def run(
         self,
         step: Step,
-        ids: torch.Tensor,
+        inputs: Mapping[str, torch.Tensor],
         *,
         keep: tuple[str, ...] = (),
         watch: Watch | None = None,
     ) -> dict[str, torch.Tensor]:
         """One step of the program of its phase."""
         program = self.programs[step.phase]
-        return program.run(step, {"ids": ids}, keep=keep, watch=watch)
+        return program.run(step, inputs, keep=keep, watch=watch)
 
     def logits(self, ids: Sequence[int], *, chunks: Sequence[int] = ()) -> torch.Tensor:
         """[T, V] in fp32: logits after each of `ids`. `chunks`: prefill in pieces of these
@@ -153,15 +160,15 @@ class Session:
                 device=self._device,
                 all_rows=True,
             )
-            piece = torch.tensor(prompt[done : done + rows], dtype=torch.int32)
-            inputs = {"ids": piece.to(self._device)}
+            piece = list(prompt[done : done + rows])
+            inputs = graph_inputs(piece, [list(prompt[:done])], self.history, self._device)
             found.append(programs["prefill"].run(step, inputs, keep=(value,))[value].float())
             done += rows
         return torch.cat(found)
 
     def _storage(self, limits: Limits) -> Storage:
         caches = self.model.caches
-        dtypes = {name: _cache_dtype(self.recipe, cache.role) for name, cache in caches.items()}
+        dtypes = {name: _cache_dtype(self.recipe, cache) for name, cache in caches.items()}
         return Storage(
             caches,
             page_size=limits.page_size,
@@ -232,8 +239,8 @@ def weight_dtype(recipe: Recipe) -> Callable[[Weight], torch.dtype]:
     return dtype
 
 
-def _cache_dtype(recipe: Recipe, role: str) -> torch.dtype:
-    return DTYPES.get(recipe.cache(role), DTYPES[recipe.plain])
+def _cache_dtype(recipe: Recipe, cache: CacheSpec) -> torch.dtype:
+    return DTYPES.get(recipe.cache(cache), DTYPES[recipe.plain])
 
 
 def _limits(model: Model, sizes: Sizes) -> Limits:

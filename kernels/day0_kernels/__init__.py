@@ -4,7 +4,16 @@ Each name in `OPS` is a folder of this package with the same files; see any READ
 Importing the package, its references and its cases needs neither triton nor a GPU.
 """
 
-OPS = ("kda", "short_conv", "gated_rmsnorm", "rmsnorm")
+OPS = (
+    "kda",
+    "short_conv",
+    "gated_rmsnorm",
+    "rmsnorm",
+    "moe_route",
+    "experts",
+    "quant",
+    "fp8_gemm",
+)
 
 # Folders with definitions alone: nothing to compare them with here, so no cases either.
 DEFINITIONS = (

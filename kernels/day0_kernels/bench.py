@@ -40,7 +40,7 @@ def gate(op: str, generator: torch.Generator) -> list[str]:
 
 
 def measure(op: str, case: Case, rates: dict[str, float], generator: torch.Generator,
-            with_peers: bool) -> list[dict[str, Any]]:  # fmt: skip
+            wanted_peers: tuple[str, ...] | None) -> list[dict[str, Any]]:  # fmt: skip
     """Rows of one case: ours first, then the peers, timed alternately in this process."""
     module = op_module(op)
     pair = next(p for p in module.PAIRS if p.name == case.pair)
@@ -50,10 +50,12 @@ def measure(op: str, case: Case, rates: dict[str, float], generator: torch.Gener
         arguments["workspace"] = workspace
     functions = {"day0": lambda: kernel(**arguments)}
     differences = {}
-    if with_peers and importlib.util.find_spec(f"day0_kernels.{op}.peers"):
+    if wanted_peers != () and importlib.util.find_spec(f"day0_kernels.{op}.peers"):
         ours = converted(arguments)
         kernel(**ours)
         for name, (function, output) in op_module(op, "peers").peers(case, arguments).items():
+            if wanted_peers and name not in wanted_peers:
+                continue
             function()
             expected = ours[pair.outputs[0]].reshape(-1).float()
             differences[name] = relative_errors(output().reshape(-1).float(), expected)[0]
@@ -93,7 +95,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("op", choices=OPS)
     parser.add_argument("--out", type=Path, help="JSON file for the figures")
     parser.add_argument("--only", default="", help="comma separated parts of case names")
-    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--peers", help="comma separated names; all if left out, none if empty")
     parser.add_argument("--no-gate", action="store_true", help="only for tuning")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args(argv)
@@ -113,11 +115,14 @@ def main(argv: list[str] | None = None) -> int:
     }
     sys.stdout.write(json.dumps(head) + "\n")
     wanted = [part for part in arguments.only.split(",") if part]
+    peers = None
+    if arguments.peers is not None:
+        peers = tuple(part for part in arguments.peers.split(",") if part)
     rows: list[dict[str, Any]] = []
     for case in op_module(arguments.op).CASES:
         if "bench" not in case.tags or (wanted and not any(w in case.name for w in wanted)):
             continue
-        new = measure(arguments.op, case, rates, generator, not arguments.no_peers)
+        new = measure(arguments.op, case, rates, generator, peers)
         torch.cuda.empty_cache()
         for row in new:
             sys.stdout.write(show(row) + "\n")

@@ -1,10 +1,11 @@
-"""Routed experts: tile size, split of the batch, padding and experts kept elsewhere do not matter."""
+"""Routed experts: tiles, splits of the batch, and experts kept elsewhere change nothing."""
 
 import pytest
 import torch
+
 from day0_kernels.case import op_module
 from day0_kernels.compare import similarity_error
-from day0_kernels.experts import experts, reference
+from day0_kernels.experts import experts, gate_up, reference
 from day0_kernels.experts.launch import block_m
 from day0_kernels.moe_route import moe_route_sort
 from day0_kernels.moe_route.launch import max_tiles
@@ -62,9 +63,7 @@ def test_order_of_the_router_is_taken(arguments, device, generator):
     logits = torch.randn(tokens, num_experts, generator=generator, device=device)
     whole = {"dtype": torch.int32, "device": device}
     order, offsets = torch.empty(rows, **whole), torch.empty(num_experts + 1, **whole)
-    tiles = torch.empty(
-        max_tiles(num_rows=rows, num_experts=num_experts, block_m=tile), 4, **whole
-    )
+    tiles = torch.empty(max_tiles(num_rows=rows, num_experts=num_experts, block_m=tile), 4, **whole)
     chosen, weights = torch.empty(tokens, top_k, **whole), torch.empty(tokens, top_k, device=device)
     moe_route_sort(
         logits, chosen, weights, order, offsets, tiles,
@@ -84,8 +83,6 @@ def test_fp8_is_near_the_unquantised_product(device, generator):
     rest = {n: given[n] for n in ("order", "tiles", "top_k", "block_m", "function")}
     h = torch.zeros(given["h"].shape, device=device, dtype=torch.float64)
     reference.gate_up(x=x, h=h, **plain, **rest)
-    from day0_kernels.experts import gate_up
-
     gate_up(**given)
     actual = reference.rows_of(given["h"], given["h_scale"])
     assert similarity_error(actual, h) < 5e-4

@@ -81,9 +81,7 @@ def test_glu_as_transformers(seed, model):
     else:
         from transformers.models.minimax_m3_vl import modeling_minimax_m3_vl as theirs
 
-        module = SimpleNamespace(
-            swiglu_alpha=1.3, swiglu_limit=4.0, alpha=1.3, limit=4.0
-        )
+        module = SimpleNamespace(swiglu_alpha=1.3, swiglu_limit=4.0, alpha=1.3, limit=4.0)
         expected = theirs.MiniMaxM3VLExperts._apply_gate(module, torch.cat((gate, up), -1))
         basic.glu(gate, up, y, function="swigluoai", alpha=1.3, limit=4.0)
     close(y, expected, 1e-6)

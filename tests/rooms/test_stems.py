@@ -61,6 +61,15 @@ def test_a_missing_file_is_reported(tmp_path: Path, path: str, complaint: str) -
     assert found[0].startswith(complaint)
 
 
+def test_a_folder_of_definitions_has_no_cases(tmp_path: Path) -> None:
+    door = "kernels/day0_kernels/__init__.py"
+    files = {name: text for name, text in COMPLETE.items() if not name.endswith("kda/cases.py")}
+    plant(tmp_path, files | {door: 'OPS = ()\nDEFINITIONS = ("kda",)'})
+    assert stems.complaints(tmp_path) == []
+    plant(tmp_path, {door: 'OPS = ("kda",)\nDEFINITIONS = ()'})
+    assert stems.complaints(tmp_path) == ["kernels/day0_kernels/kda has no cases.py"]
+
+
 def test_a_part_is_reached_through_its_mechanism(tmp_path: Path) -> None:
     part = {"day0/mechanisms/rope.py": "", "tests/mechanisms/test_rope.py": ""}
     found = stems.complaints(plant(tmp_path, COMPLETE | part))

@@ -5,6 +5,5 @@ from day0_kernels.common.lazy import exports
 __all__ = ["combine", "down", "experts", "gate_up"]
 
 __getattr__ = exports(
-    __name__,
-    {"experts": "experts", "gate_up": "gate_up", "down": "down", "combine": "combine"},
+    __name__, {"experts": "whole", "gate_up": "first", "down": "second", "combine": "total"}
 )

@@ -30,11 +30,11 @@ def _pair(name: str, module: str, *outputs: str) -> Pair:
 
 
 PAIRS = (
-    _pair("experts", "experts", "y"),
-    _pair("gate_up", "gate_up", "h"),
-    _pair("gate_up_fp8", "gate_up", "h", "h_scale"),
-    _pair("down", "down", "partial"),
-    _pair("combine", "combine", "y"),
+    _pair("experts", "whole", "y"),
+    _pair("gate_up", "first", "h"),
+    _pair("gate_up_fp8", "first", "h", "h_scale"),
+    _pair("down", "second", "partial"),
+    _pair("combine", "total", "y"),
 )
 
 SILU = {"function": "silu"}
@@ -52,14 +52,14 @@ def _case(name: str, pair: str, tags: str = "", dtype: str = "fp32", *,
 
 
 FORMS = {
-    "gelu": {"function": "gelu"},
-    "gelu-tanh": {"function": "gelu_tanh"},
-    "relu": {"function": "relu"},
-    "relu2": {"function": "relu2"},
-    "clamped": {"function": "silu", "limit": 1.0},
-    "swigluoai": {"function": "swigluoai", "limit": 1.5, "alpha": 1.702},
-    "situ": {"function": "situ", "beta": 4.0, "linear_beta": 25.0},
-    "situ-unclipped": {"function": "situ", "beta": 1.0},
+    "form-gelu": {"function": "gelu"},
+    "form-gelu-tanh": {"function": "gelu_tanh"},
+    "form-relu": {"function": "relu"},
+    "form-relu2": {"function": "relu2"},
+    "form-clamped": {"function": "silu", "limit": 1.0},
+    "form-swigluoai": {"function": "swigluoai", "limit": 1.5, "alpha": 1.702},
+    "form-situ": {"function": "situ", "beta": 4.0, "linear_beta": 25.0},
+    "form-situ-unclipped": {"function": "situ", "beta": 1.0},
 }
 
 
@@ -75,7 +75,7 @@ def _cases() -> tuple[Case, ...]:
         _case("one-expert", "down", "interpret", tokens=40, **{**SMALL, "num_experts": 2}),
         _case("sum", "combine", "interpret", tokens=5, elsewhere=True, **SMALL),
         *(
-            _case(f"form-{name}", "gate_up", "interpret", attrs=form, tokens=4, **SMALL)
+            _case(name, "gate_up", "interpret", attrs=form, tokens=4, **SMALL)
             for name, form in FORMS.items()
         ),
         _case("fp8-few", "gate_up_fp8", "interpret", fp8=True, tokens=9,
@@ -98,8 +98,8 @@ def _cases() -> tuple[Case, ...]:
               **{**middle, "channels": 328, "inner": 136}),
         _case("fp8-odd", "experts", dtype="bf16", fp8=True, tokens=300,
               **{**middle, "channels": 336, "inner": 208}),
-        _case("bf16-situ", "experts", dtype="bf16", attrs=FORMS["situ"], tokens=50, **middle),
-        _case("bf16-swigluoai", "experts", dtype="bf16", attrs=FORMS["swigluoai"], tokens=50,
+        _case("bf16-situ", "experts", dtype="bf16", attrs=FORMS["form-situ"], tokens=50, **middle),
+        _case("bf16-swigluoai", "experts", dtype="bf16", attrs=FORMS["form-swigluoai"], tokens=50,
               **middle),
         _case("fp32-T60", "experts", tokens=60, **middle),
     ]  # fmt: skip

@@ -145,3 +145,43 @@ def moe_route_sort(
         experts, order, offsets, tiles,
         num_experts=logits.shape[1], block_m=block_m, workspace=workspace,
     )  # fmt: skip
+
+
+def moe_route_general(
+    logits: torch.Tensor,
+    experts: torch.Tensor,
+    weights: torch.Tensor,
+    ids: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    table: torch.Tensor | None = None,
+    *,
+    score: str,
+    top_k: int,
+    num_groups: int = 1,
+    top_groups: int = 1,
+    group_score: str = "top2",
+    left_out: str = "lowest",
+    renormalise: bool,
+    renormalise_eps: float = 0.0,
+    scale: float = 1.0,
+) -> None:
+    """As `moe_route`; with `left_out` "zero" the experts outside the chosen groups compete with a
+    score of 0 instead of -inf, as in transformers 5.24's deepseek_v2, axk2 and mistral_large4."""
+    biased = None if bias is None else bias.to(logits.dtype)
+    if left_out == "lowest" or num_groups == 1 or table is not None:
+        moe_route(
+            logits, experts, weights, ids, bias, table,
+            score=score, top_k=top_k, num_groups=num_groups, top_groups=top_groups,
+            group_score=group_score, renormalise=renormalise, renormalise_eps=renormalise_eps,
+            scale=scale,
+        )  # fmt: skip
+        return
+    value = scores(logits, score)  # [T, E]
+    choice = value if biased is None else value + biased
+    limited = group_limited(choice, num_groups, top_groups, group_score)
+    chosen = best(limited.masked_fill(limited == float("-inf"), 0.0), top_k)
+    w = value.gather(-1, chosen)
+    if renormalise:
+        w = w / (w.sum(-1, keepdim=True) + renormalise_eps)
+    experts.copy_(chosen)
+    weights.copy_(w * scale)

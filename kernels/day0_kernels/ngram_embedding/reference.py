@@ -28,19 +28,20 @@ def ngram_embedding(
     every id looked back to past a `reset_id` that lies before row t, and that one itself.
     """
     per_n = num_heads // (max_n - 1)
-    sizes, offsets = head_sizes.long(), head_offsets.long()
+    home = table.device  # the host, where the table is large
+    sizes, offsets = head_sizes.long().to(home), head_offsets.long().to(home)
     factors = multipliers.long().tolist()
     for index, (first, last) in enumerate(borders(cu_seqlens)):
         if first == last:
             continue
-        context = torch.cat((history[index].long(), ids[first:last].long()))
+        context = torch.cat((history[index].long().to(home), ids[first:last].long().to(home)))
         looked = _looked_back(context, max_n, reset_id)  # max_n of [t]
         mixed, columns = looked[0] * factors[0], []
         for n in range(2, max_n + 1):
             mixed = mixed ^ (looked[n - 1] * factors[n - 1])  # [t]
             heads = slice((n - 2) * per_n, (n - 1) * per_n)
             columns.append(torch.remainder(mixed.unsqueeze(-1), sizes[heads]) + offsets[heads])
-        rows = torch.cat(columns, dim=-1).to(table.device)  # [t, heads]
+        rows = torch.cat(columns, dim=-1)  # [t, heads]
         y[first:last] = table[rows].flatten(1).to(device=y.device, dtype=y.dtype)
 
 

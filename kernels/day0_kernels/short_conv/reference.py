@@ -54,3 +54,41 @@ def short_conv_decode(
     """One token per sequence (T = N): as `short_conv_prefill` with every length 1."""
     bounds = torch.arange(x.shape[0] + 1)
     short_conv_prefill(x, weight, conv_state, y, bounds, slot, start, activation=activation)
+
+
+def short_conv(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    conv_state: torch.Tensor,
+    y: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    slot: torch.Tensor,
+    start: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    *,
+    activation: str,
+    dilation: int = 1,
+) -> None:
+    """The general form: as `short_conv_prefill`, with a bias [C] and taps `dilation` tokens apart.
+
+    y_t is the sum of weight[K-1-j] * x_{t - j*dilation}; conv_state [slots, (K-1)*dilation, C].
+    """
+    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+    channels, width = weight.shape[0], weight.shape[-1]
+    reach = (width - 1) * dilation
+    taps = weight.view(channels, width).to(dtype)  # [C, K]
+    bounds = cu_seqlens.tolist()
+    for index, (first, last) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+        if first == last:
+            continue
+        at = int(slot[index])
+        tail = x.new_zeros(reach, channels, dtype=dtype)
+        if int(start[index]) > 0:
+            tail = conv_state[at].to(dtype)
+        rows = torch.cat((tail, x[first:last].to(dtype)))  # [reach+L, C]
+        length = last - first
+        out = sum(rows[j * dilation : j * dilation + length] * taps[:, j] for j in range(width))
+        if bias is not None:
+            out = out + bias.to(dtype)
+        y[first:last] = (F.silu(out) if activation == "silu" else out).to(y.dtype)
+        conv_state[at] = rows[length:].to(conv_state.dtype)

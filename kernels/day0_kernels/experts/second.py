@@ -1,7 +1,7 @@
 """Second grouped product: the hidden rows through `down`, weighted, back to row order.
 
 Letters: BM places of a tile, BN output channels, BK inner channels of a step; SWAP as in
-gate_up.py.
+first.py.
 """
 
 import torch
@@ -10,7 +10,7 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from day0_kernels.common.arguments import check_shape
-from day0_kernels.experts.gate_up import check_scale, check_weight
+from day0_kernels.experts.first import check_scale, check_weight
 from day0_kernels.experts.launch import GemmLaunch, down_launch
 
 SCALE_TILE = tl.constexpr(128)

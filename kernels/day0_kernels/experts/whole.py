@@ -4,11 +4,11 @@ import torch
 
 from day0_kernels.common.arguments import check_shape
 from day0_kernels.common.workspace import cut
-from day0_kernels.experts.combine import combine
-from day0_kernels.experts.down import run as run_down
-from day0_kernels.experts.gate_up import run as run_gate_up
+from day0_kernels.experts.first import run as run_gate_up
 from day0_kernels.experts.launch import block_m
 from day0_kernels.experts.scratch import FP8, scratch
+from day0_kernels.experts.second import run as run_down
+from day0_kernels.experts.total import combine
 from day0_kernels.moe_route.sort import moe_sort
 from day0_kernels.quant.quantise import quant_tile
 
