@@ -22,6 +22,12 @@ class DoesNotFit(Day0Error):
     exit_code = 3
 
 
+class Interrupted(Day0Error):
+    """The user pressed Ctrl-C; the exit code is a shell's for SIGINT."""
+
+    exit_code = 130
+
+
 class NotSupported(Day0Error):
     """Needs an operator or a fact that does not exist yet."""
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from day0.analysis import caches, inventory, params, quant_audit
+from day0.analysis import caches, inventory, quant_audit
+from day0.analysis import params as parameters
 from day0.analysis.cost import Cost
 from day0.analysis.cost import totals as cost_totals
 from day0.analysis.proof import Proof, prove
@@ -42,8 +43,8 @@ class Analysis:
     recipe: Recipe
     headers: Headers | None
     proof: Proof
-    params: params.Params
-    bytes: params.Bytes
+    params: parameters.Params
+    bytes: parameters.Bytes
     entries: tuple[inventory.Entry, ...]
     new_fraction: inventory.NewFraction
     cache_totals: caches.CacheTotals
@@ -158,8 +159,8 @@ def _finish(
         recipe=recipe,
         headers=headers,
         proof=proof,
-        params=params.count(model),
-        bytes=params.stored_bytes(model, headers),
+        params=parameters.count(model),
+        bytes=parameters.stored_bytes(model, headers),
         entries=entries,
         new_fraction=inventory.new_fraction(entries),
         cache_totals=caches.totals(model),

@@ -9,7 +9,6 @@ from day0.ir.cache import CacheSpec
 from day0.ir.graph import Model
 from day0.ir.recipe import RECIPES, Recipe
 
-
 LENGTHS = (4096, 32_768, 131_072)
 
 

@@ -53,9 +53,7 @@ def cost(*, family_name: str, shapes: Shapes, context: Context) -> Cost:
         for slot, count in entries.items()
         if slot in shapes.caches
     )
-    return Cost(
-        flops=kind.flops(shapes, context), weight_bytes=weights, cache_bytes=caches
-    )
+    return Cost(flops=kind.flops(shapes, context), weight_bytes=weights, cache_bytes=caches)
 
 
 def stored_bytes(format_name: str, dims: tuple[int | str, ...]) -> int:

@@ -61,9 +61,7 @@ def inventory(
     counted: set[str] = set()
     for ops in found.values():
         shapes = shapes_of(ops[0], graph, model, recipe)
-        decode = cost(
-            family_name=ops[0].family, shapes=shapes, context=Context(length=context)
-        )
+        decode = cost(family_name=ops[0].family, shapes=shapes, context=Context(length=context))
         prefill = cost(
             family_name=ops[0].family,
             shapes=shapes,

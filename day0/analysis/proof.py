@@ -87,7 +87,8 @@ def prove(model: Model, headers: Headers | None) -> Proof:
         *renamed,
         *_some("shape_mismatch", "error", "tensors of another shape than the model needs",
                [f"{name} {text}" for name, text in wrong]),
-        *_some("dtype_mismatch", "error", "tensors of another dtype than their format has", foreign),
+        *_some("dtype_mismatch", "error", "tensors of another dtype than their format",
+               foreign),
         *_some("dtype_deviates", "warning", "tensors of another dtype than their equals in other "
                "layers", list(deviants.values())),
         *_some("partly_used", "error", "tensors of which no weight uses some elements", partly),
@@ -212,9 +213,7 @@ def _deviants(
 
 def _all_of(pattern: str, dtype: str, tensors: Mapping[str, TensorHeader]) -> list[str]:
     form = re.compile(re.escape(pattern).replace(r"\*", r"\d+") + "$")
-    return [
-        name for name, header in tensors.items() if header.dtype == dtype and form.match(name)
-    ]
+    return [name for name, header in tensors.items() if header.dtype == dtype and form.match(name)]
 
 
 def _renamed(
@@ -266,6 +265,4 @@ def _some(code: str, severity: str, message: str, items: Sequence[str]) -> list[
     more = len(items) - SHOWN
     evidence = (*items[:SHOWN], f"and {more} more") if more > 0 else tuple(items)
     count = f"{len(items):,} " if len(items) > 1 else ""
-    return [
-        Finding(code=code, severity=severity, message=f"{count}{message}", evidence=evidence)
-    ]
+    return [Finding(code=code, severity=severity, message=f"{count}{message}", evidence=evidence)]

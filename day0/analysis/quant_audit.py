@@ -51,8 +51,8 @@ def audit(
 ) -> QuantAudit:
     """Audit the recognised leaves of a model; each stored weight counts once.
 
-    With `tensors` the bytes are those of the headers and missing scales are found; without, bytes
-    follow from the formats. A leaf with "{e}" stands for elements / prod(dims) equal tensors.
+    With `tensors` the bytes are those of the headers, missing scales are found and lists compared;
+    without, bytes follow from the formats. A leaf with "{e}" stands for elements / prod(dims) equal tensors.
     """
     kept = {leaf.name: (leaf, dtype, elements) for _, leaf, dtype, elements in entries}
     rows = [(leaf, dtype, elements) for leaf, dtype, elements in kept.values() if elements]
@@ -73,7 +73,9 @@ def audit(
     parameters = sum(row.parameters for row in stored)
     quantised = sum(row.parameters for row in stored if formats.get(row.format).quantised)
     scales = kv_scales(tensors or ())
-    found = [*_missing(rows, tensors), *_against_lists(rows, config), *_about_config(config)]
+    found = [*_missing(rows, tensors), *_about_config(config)]
+    if tensors is not None:  # without headers the formats are the lists' own
+        found = [*found, *_against_lists(rows, config)]
     return QuantAudit(
         stored=tuple(stored),
         coverage=100 * quantised / parameters if parameters else 0.0,

@@ -35,7 +35,7 @@ def names() -> tuple[str, ...]:
 
 
 def entry_name(hub_id: str) -> str:
-    """"org/Name" -> "org--name"."""
+    """ "org/Name" -> "org--name"."""
     return hub_id.lower().replace("/", "--")
 
 

@@ -7,8 +7,9 @@ from day0.ir.cache import CacheSpec
 from day0.ir.weight import Weight
 
 ROLES = (
-    "experts", "shared_expert", "dense", "attention_proj", "index_q", "index_k", "head", "embedding",
-    "router", "norm", "state", "conv", "residual", "lookup", "kv", "index", "recurrent",
+    "experts", "shared_expert", "dense", "attention_proj", "index_q", "index_k", "head",
+    "embedding", "router", "norm", "state", "conv", "residual", "lookup", "kv", "index",
+    "recurrent",
 )  # fmt: skip
 # Roles that every recipe keeps as they are stored: small, and read by something sharp.
 KEPT = ("router", "norm", "state", "conv", "residual", "lookup")

@@ -7,7 +7,7 @@ Dim = int | str  # a str names a Rows ("T": the step's tokens)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorSpec:
-    """`dims` outermost first; a str dim is the name of a `Rows`. `format` is a name of ir.format."""
+    """`dims` outermost first; a str dim names a `Rows`. `format` is a name of ir.format."""
 
     dims: tuple[Dim, ...]
     format: str = "bf16"

@@ -29,7 +29,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """`count` equal tensors (or the same Pick of each) under a new first dim; "{e}" in the names."""
+    """`count` equal tensors (or one Pick of each) under a new first dim; "{e}" in their names."""
 
     of: "Leaf | Pick"
     count: int

@@ -16,12 +16,37 @@ from day0.mechanisms.residual import ADD, Residual
 from day0.mechanisms.shared_kv import SHARED_KV
 from day0.mechanisms.sparse_gqa import SPARSE_GQA
 from day0.mechanisms.spec import Mechanism
+from day0.mechanisms.unknown import UNKNOWN
 
 MIXERS: tuple[Mechanism, ...] = (KDA, GDN, LIGHTNING, MLA, SHARED_KV, SPARSE_GQA, GQA)
 FFNS: tuple[Mechanism, ...] = (MOE, GLU)
 RESIDUALS: tuple[Residual, ...] = (ATTN_RESIDUAL, HYPER_CONNECTION, HYPER_GATE, ADD)
 
-MECHANISMS: dict[str, Mechanism] = {mechanism.stem: mechanism for mechanism in (*MIXERS, *FFNS)}
+MECHANISMS: dict[str, Mechanism] = {
+    mechanism.stem: mechanism for mechanism in (*MIXERS, *FFNS, UNKNOWN)
+}
 RESIDUAL: dict[str, Residual] = {residual.stem: residual for residual in RESIDUALS}
+_added: dict[str, list[Mechanism]] = {"mixer": [], "ffn": []}
+
+
+def mixers() -> tuple[Mechanism, ...]:
+    """Mechanisms asked for a layer's mixer; those of plugins first."""
+    return (*_added["mixer"], *MIXERS)
+
+
+def ffns() -> tuple[Mechanism, ...]:
+    """Mechanisms asked for a layer's feed-forward; those of plugins first."""
+    return (*_added["ffn"], *FFNS)
+
+
+def add_mechanism(slot: str, mechanism: Mechanism) -> None:
+    """A plugin's mechanism for `slot` "mixer" or "ffn", from now on in this process; ValueError
+    when its stem is taken."""
+    if mechanism.stem in MECHANISMS:
+        raise ValueError(f"the mechanism {mechanism.stem!r} exists already")
+    _added[slot].insert(0, mechanism)
+    MECHANISMS[mechanism.stem] = mechanism
+
+
 # Neither mixer, feed-forward nor residual: indexers stand inside mixers, drafts beside the trunk.
 PARTS: tuple[type, ...] = (Indexer, Mtp, Site)

@@ -116,7 +116,7 @@ def read(layer: Layer, rope: Rope | None) -> Indexer:
 
 
 def _k_norm_eps(layer: Layer) -> float:
-    """"norm.eps" stands for the config's own (HY-V4)."""
+    """ "norm.eps" stands for the config's own (HY-V4)."""
     value = layer.cfg.get("indexer.k_norm_eps", default=1e-6)
     return layer.shape.norm_eps if value == "norm.eps" else value
 

@@ -111,9 +111,7 @@ class Scope:
     def layers(self, stem: str, layer: int, num_layers: int) -> "Scope":
         """The scope of one layer: "<prefix><stem>.<layer>."."""
         full = f"{self.prefix}{stem}."
-        return Scope(
-            self.names, f"{full}{layer}.", stem=full, layer=layer, num_layers=num_layers
-        )
+        return Scope(self.names, f"{full}{layer}.", stem=full, layer=layer, num_layers=num_layers)
 
     def root(self) -> "Scope":
         """The scope in which the layers stand."""
@@ -124,7 +122,9 @@ class Scope:
         experts standing right here, this scope itself; else the one that exists in another layer;
         else the first."""
         names = self.names
-        sizes = {module: names.count_below(f"{self.prefix}{module}.") for module in modules if module}
+        sizes = {
+            module: names.count_below(f"{self.prefix}{module}.") for module in modules if module
+        }
         best = max(sizes, key=lambda module: sizes[module], default="")
         if best and sizes[best]:
             return self._at(best)

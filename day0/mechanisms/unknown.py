@@ -1,4 +1,4 @@
-"""What no mechanism explains: the tensors of a layer's submodules, kept by module path, always new."""
+"""What no mechanism explains: tensors of a layer's submodules, by module path, always new."""
 
 from dataclasses import dataclass
 from itertools import groupby
@@ -30,8 +30,7 @@ def read_unknown(layer: Layer, slot: str) -> Unknown | None:
         names = tuple(group)
         is_ffn = module in FFN_MODULES
         shapes = tuple(
-            (name[len(module) + 1 :], layer.at.names.tensors[prefix + name].shape)
-            for name in names
+            (name[len(module) + 1 :], layer.at.names.tensors[prefix + name].shape) for name in names
         )
         big = any(len(shape) > 1 for _, shape in shapes)
         if big and is_ffn == (slot == "ffn"):

@@ -9,7 +9,6 @@ from day0.mechanisms.builder import Builder
 from day0.mechanisms.index import MECHANISMS, RESIDUAL
 from day0.mechanisms.names import Names, Scope
 from day0.mechanisms.spec import Flow, LayerSpec, ModelSpec, Part, Sublayer
-from day0.mechanisms.unknown import UNKNOWN
 from day0.models import drafts
 from day0.models.decoder import EMBED, HEAD
 from day0.models.places import Places
@@ -91,7 +90,7 @@ def _normed(part: Part | None, b: Builder, ident: str, x: str, at: Scope) -> str
 
 
 def _run_branch(branch: Part, b: Builder, x: str, at: Scope, flow: Flow) -> str:
-    mechanism = UNKNOWN if branch.stem == "unknown" else MECHANISMS[branch.stem]
+    mechanism = MECHANISMS[branch.stem]
     with b.at("", because=branch.because):
         return mechanism.flow(branch.spec, b, x, at, flow)
 
@@ -121,7 +120,7 @@ def head(
             logits = b.linear("head", last, at.leaf(HEAD, dims), role="head")
         if spec.softcap is not None or spec.logit_scale != 1.0:
             inputs = {"x": logits}
-            logits = b.op(
-                "softcap", "logits", inputs, cap=spec.softcap, scale=spec.logit_scale
-            )["y"]
+            logits = b.op("softcap", "logits", inputs, cap=spec.softcap, scale=spec.logit_scale)[
+                "y"
+            ]
     return logits

@@ -1,4 +1,4 @@
-"""Reads a decoder: per-layer truth from tensors where headers exist, from config rules otherwise."""
+"""Reads a decoder: the truth of tensors where headers exist, of config rules otherwise."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,35 +9,30 @@ from day0.errors import Day0Error
 from day0.ir import format as formats
 from day0.ir.fact import Finding
 from day0.mechanisms import indexer, mtp, norm, rope
-from day0.mechanisms.config import ConfigReader, MissingWord
-from day0.mechanisms.index import FFNS, MIXERS, RESIDUALS
+from day0.mechanisms.config import ConfigReader
 from day0.mechanisms.names import Names, Scope
-from day0.mechanisms.residual import ADD, Residual
 from day0.mechanisms.spec import (
     Layer,
     LayerSpec,
-    Mechanism,
     ModelSpec,
     Part,
     Shape,
-    Sublayer,
 )
-from day0.mechanisms.unknown import Unknown, read_unknown, renamed
+from day0.mechanisms.unknown import Unknown
 from day0.models import drafts
 from day0.models import pattern as patterns
 from day0.models.known.harmless import HARMLESS
 from day0.models.known.types import COVERED as COVERED_TYPES
+from day0.models.layers import draft_layer, layer_spec, residual_of
 from day0.models.places import Places, locate
+from day0.models.promised import promised
 from day0.models.quant_config import BLOCKS, QuantConfig
-from day0.models.stored import alternatives, promised, recognise
+from day0.models.stored import alternatives, recognise
 from day0.models.words import types_of
 
 EMBED = ("embed_tokens.weight", "word_embeddings.weight", "tok_embeddings.weight", "embed.weight",
          "wte.weight", "embeddings.weight")  # fmt: skip
 HEAD = ("lm_head.weight", "head.weight", "output.weight", "embed_out.weight")
-NORM_IN = ("input_layernorm", "attention_norm", "attn_norm", "attention_layer_norm", "ln_1",
-           "norm")  # fmt: skip
-NORM_FFN = ("post_attention_layernorm", "ffn_norm", "mlp_norm", "feedforward_layer_norm", "ln_2")
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "half": "fp16", "float": "fp32"}
 COVERED = frozenset(COVERED_TYPES)
 
@@ -62,12 +57,14 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
     tensors: Mapping[str, Any] = {} if headers is None else headers.tensors
     names = Names(
         tensors,
-        recognise=lambda name, dims: promised(name, dims, quant, dtype=plain)
-        if headers is None
-        else recognise(name, dims, tensors, quant, dtype=plain),
+        recognise=lambda name, dims: (
+            promised(name, dims, quant, dtype=plain)
+            if headers is None
+            else recognise(name, dims, tensors, quant, dtype=plain)
+        ),
         forms=alternatives,
     )
-    for block in BLOCKS:  # models.quant_config reads these and reports what it does not know
+    for block in (*BLOCKS, "expert_dtype"):  # models.quant_config reads these and reports what it does not know
         cfg.mark_read(block)
         cfg.mark_read(cfg.inside + block)
     findings: list[Finding] = []
@@ -91,12 +88,12 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
             owners=owners,
         )
 
-    residual = _residual(layer_at(0))
-    layers = tuple(_layer(layer_at(i), residual, owners, findings) for i in range(num_layers))
+    residual = residual_of(layer_at(0))
+    layers = tuple(layer_spec(layer_at(i), residual, owners, findings) for i in range(num_layers))
     findings.extend(indexer.conflicts(layer_at(i) for i in _selecting(layers)))
     mtps, noticed = drafts.read(
         cfg, names, places, drafts.Words(mixers=pattern.mixers, ffns=pattern.ffns), shape, owners,
-        lambda layer: _draft_layer(layer, owners, findings),
+        lambda layer: draft_layer(layer, owners, findings),
     )  # fmt: skip
     findings.extend(noticed)
     first = layer_at(0)
@@ -108,8 +105,13 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
         model_type=str(cfg.word("^model_type", "model_type") or ""),
         dtype=plain,
         context_length=cfg.word(
-            "max_position_embeddings", "model_max_length", "n_positions", "context_length",
-            "max_seq_len", "max_seq_length", "seq_length",
+            "max_position_embeddings",
+            "model_max_length",
+            "n_positions",
+            "context_length",
+            "max_seq_len",
+            "max_seq_length",
+            "seq_length",
         ),  # fmt: skip
         vocab_size=cfg.get("vocab_size", "vocab_size", derive=lambda: root.dim(0, *EMBED)),
         shape=shape,
@@ -223,115 +225,6 @@ def _shape(cfg: ConfigReader, num_layers: int, root: Scope) -> Shape:
     )
 
 
-def _residual(layer: Layer) -> Residual:
-    """Tensors first, then words; the plain add takes what nobody claims."""
-    if layer.at.names:
-        for residual in RESIDUALS:
-            if residual.sees(layer):
-                return residual
-    for residual in RESIDUALS:
-        if residual.says(layer):
-            return residual
-    raise AssertionError("the plain residual takes every model")
-
-
-def _layer(
-    layer: Layer,
-    residual: Residual,
-    owners: dict[str, dict[int, Any]],
-    findings: list[Finding],
-) -> LayerSpec:
-    with layer.cfg.layer(layer.index, _overrides(layer)):
-        mixer = _part(layer, MIXERS, "mixer", findings)
-        if getattr(mixer.spec, "indexer", None) is not None:
-            owners.setdefault("indexer", {})[layer.index] = mixer.spec
-        ffn = _part(layer, FFNS, "ffn", findings)
-        parts = [("mixer", mixer, NORM_IN), ("ffn", ffn, NORM_FFN)]
-        return LayerSpec(
-            sublayers=tuple(
-                _sublayer(layer, name, part, norms, residual) for name, part, norms in parts
-            )
-        )
-
-
-def _draft_layer(
-    layer: Layer, owners: dict[str, dict[int, Any]], findings: list[Finding]
-) -> tuple[LayerSpec, Part]:
-    """A draft's layer, and the residual that its own tensors show: plain where they show none."""
-    residual = ADD
-    if layer.at.names:
-        residual = next(residual for residual in RESIDUALS if residual.sees(layer))
-    known = {stem: {**specs} for stem, specs in owners.items()}
-    spec = _layer(layer, residual, known, findings)
-    return spec, Part(stem=residual.stem, spec=residual.read(layer, "stream"))
-
-
-def _overrides(layer: Layer) -> Mapping[str, Any]:
-    """per_layer_config {"<index>": {...}} (gemma4, dots3_note); indices may be zero padded."""
-    table = layer.cfg.word("per_layer_config")
-    if not isinstance(table, Mapping):
-        return {}
-    for key, value in table.items():
-        if str(key).isdigit() and int(key) == layer.index and isinstance(value, Mapping):
-            return value
-    return {}
-
-
-def _sublayer(
-    layer: Layer, name: str, part: Part, norms: tuple[str, ...], residual: Residual
-) -> Sublayer:
-    with layer.cfg.recording() as because:
-        spec = residual.read(layer, name)
-    norm_in, norm_out = norm.around(layer, name, norms)
-    return Sublayer(
-        name=name,
-        branches=(part,),
-        residual=Part(stem=residual.stem, spec=spec, because=tuple(because)),
-        norm_in=norm_in,
-        norm_out=norm_out,
-    )
-
-
-def _part(
-    layer: Layer, mechanisms: tuple[Mechanism, ...], slot: str, findings: list[Finding]
-) -> Part:
-    """The mechanism of one slot of the layer: tensors decide, words where there are none."""
-    seen = next((m for m in mechanisms if layer.at.names and m.sees(layer)), None)
-    said = next((m for m in mechanisms if m.says(layer)), None)
-    if seen is not None and said is not None and seen is not said:
-        findings.append(
-            Finding(
-                code="layer_kind_conflict",
-                severity="warning",
-                message=f"layer {layer.index}: config.json says {said.stem}, the tensors are "
-                f"{seen.stem}; the tensors count",
-                evidence=(layer.at.prefix, layer.word or layer.ffn_word),
-            )
-        )
-    if slot == "mixer" and layer.at.names and seen is None:
-        other = read_unknown(layer, slot)
-        if other is not None and not (said is not None and renamed(layer, other)):
-            return Part(stem="unknown", spec=other)
-    chosen = seen or said
-    if chosen is None:
-        other = read_unknown(layer, slot) or Unknown(modules=(), because="no config word names it")
-        return Part(stem="unknown", spec=other)
-    try:
-        with layer.cfg.recording() as because:
-            spec = chosen.read(layer)
-    except MissingWord as error:
-        findings.append(
-            Finding(
-                code="missing_word",
-                severity="warning",
-                message=f"layer {layer.index}: {chosen.stem} cannot be read: {error.message}",
-                evidence=(layer.at.prefix,),
-            )
-        )
-        return Part(stem="unknown", spec=Unknown(modules=(), because=error.message))
-    return Part(stem=chosen.stem, spec=spec, because=tuple(because))
-
-
 def _final_norm(cfg: ConfigReader, root: Scope, shape: Shape) -> Part | None:
     if cfg.get("norm.no_final", default=False):
         return None
@@ -347,9 +240,7 @@ def _final_norm(cfg: ConfigReader, root: Scope, shape: Shape) -> Part | None:
     return Part(stem="norm", spec=spec, because=("norm.eps", "norm.zero_centered"))
 
 
-def _tied(
-    cfg: ConfigReader, names: Names, places: Places, findings: list[Finding]
-) -> bool:
+def _tied(cfg: ConfigReader, names: Names, places: Places, findings: list[Finding]) -> bool:
     """The file decides; the flag of the top level counts before the decoder's own (case 9)."""
     top = cfg.word("^tie_word_embeddings")
     inner = cfg.word("tie_word_embeddings")

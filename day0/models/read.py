@@ -10,6 +10,7 @@ from day0.ir.fact import Fact, Finding
 from day0.ir.graph import Model
 from day0.models import decoder, words
 from day0.models.build import build
+from day0.models.cut import cut
 from day0.models.groups import groups_of
 from day0.models.known.harmless import HARMLESS
 from day0.models.quant_config import QuantConfig, quant_config
@@ -25,18 +26,15 @@ class ReadModel:
     findings: tuple[Finding, ...]
 
 
-def read_model(checkpoint: Checkpoint, stated: Mapping[str, Any] | None = None) -> ReadModel:
-    """The one way from a checkpoint to a Model: analyze and run both take it."""
+def read_model(
+    checkpoint: Checkpoint, stated: Mapping[str, Any] | None = None, *, layers: int | None = None
+) -> ReadModel:
+    """The one way from a checkpoint to a Model: analyze and run both take it. `layers`: only the
+    first so many, without drafts (models.cut)."""
     cfg = words.reader(checkpoint.config, stated)
     quant = quant_config(checkpoint.config, checkpoint.quant_sidecar)
-    if quant is not None:
-        # Its own parser read the block, and the experts' dtype around it; the quantisation audit
-        # reports what it did not understand.
-        cfg.mark_read(quant.source)
-        cfg.word("^expert_dtype")
-        cfg.word("expert_dtype")
     reading = decoder.read(cfg, checkpoint.headers, quant)
-    spec = replace(reading.spec, name=checkpoint.id)
+    spec = cut(replace(reading.spec, name=checkpoint.id), layers)
     model = build(spec, reading.names, reading.places)
     model, group_findings = groups_of(model, checkpoint, reading)
     unread = cfg.unread(HARMLESS)

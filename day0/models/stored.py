@@ -5,6 +5,7 @@ settles what shapes leave open. Names are matched by their whole suffix, never b
 no decision compares a stored width with a size of the model.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 
 from day0.checkpoint.headers import TensorHeader
@@ -13,9 +14,7 @@ from day0.models import stored_floats, stored_integers
 from day0.models.quant_config import QuantConfig
 from day0.models.stored_look import Dims, Look, Stored, Tensors, stored
 
-__all__ = [
-    "Stored", "alternatives", "companion_of", "exists", "logical_dims", "promised", "recognise",
-]  # fmt: skip
+__all__ = ["Stored", "alternatives", "companion_of", "exists", "logical_dims", "recognise"]
 
 # What a quantised weight may have beside its scales: part, and what follows the stem. Those with
 # "_" in front belong to fused experts, whose stem is the whole name.
@@ -65,14 +64,6 @@ def recognise(
     return Stored(
         format=found.format, parts=(*found.parts, *(one for some in extras for one in some))
     )
-
-
-def promised(
-    name: str, dims: Dims, hint: QuantConfig | None, *, dtype: str = "bf16"
-) -> Stored:
-    """The form that the config alone gives a weight, where there are no headers to ask."""
-    found = None if hint is None else hint.expected_format(name.replace("{e}", "0"), dims)
-    return stored(found or dtype, ("data", name))
 
 
 def alternatives(name: str) -> tuple[str, ...]:
@@ -181,17 +172,21 @@ def _without_data(look: Look, dtype: str) -> Stored:
 def _of_stack(
     name: str, dims: Dims, tensors: Tensors, hint: QuantConfig | None, dtype: str
 ) -> Stored:
-    """As the first whole expert is stored."""
-    chosen: tuple[Stored, str] | None = None
+    """As most of the first whole experts are stored."""
+    whole: list[tuple[Stored, str]] = []
+    broken: list[tuple[Stored, str]] = []
     for expert in range(EXPERTS):
         concrete = name.replace("{e}", str(expert))
         found = recognise(concrete, dims, tensors, hint, dtype=dtype)
         present = [full in tensors for _, full in found.parts]
         if all(present):
-            chosen = found, concrete
-            break
-        if any(present) and chosen is None:
-            chosen = found, concrete
+            whole.append((found, concrete))
+        elif any(present):
+            broken.append((found, concrete))
+    usual = Counter(found.format for found, _ in whole).most_common(1)
+    chosen = next((one for one in whole if one[0].format == usual[0][0]), None) if usual else None
+    if chosen is None and broken:
+        chosen = broken[0]
     if chosen is None:
         return stored(dtype, ("data", name))
     found, concrete = chosen

@@ -35,7 +35,7 @@ def types_of(config: Mapping[str, Any]) -> tuple[str, ...]:
 def known_facts(config: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
     """Fact path -> (value, source), from every entry whose words are present."""
     inner, _ = decoder_config(config)
-    present = {key for key in flatten(inner)} | set(inner)
+    present = set(flatten(inner)) | set(inner)
     present = {key for key in present if _given(inner, key)}
     types = set(types_of(config))
     table: dict[str, tuple[Any, str]] = {}

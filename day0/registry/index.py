@@ -1,7 +1,9 @@
 """All families by name; a file is imported when it is asked for."""
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
+from types import MappingProxyType
 
 from day0.registry.family import Family
 
@@ -45,9 +47,38 @@ NAMES = (
 )
 
 
-@cache
+_added: dict[str, Family] = {}
+_references: dict[str, str] = {}
+
+
 def family(name: str) -> Family:
     """The family called `name`; KeyError with the known names otherwise."""
+    if name in _added:
+        return _added[name]
     if name not in NAMES:
-        raise KeyError(f"no operator family {name!r} (there are: {', '.join(NAMES)})")
+        known = ", ".join((*NAMES, *_added))
+        raise KeyError(f"no operator family {name!r} (there are: {known})")
+    return _shipped(name)
+
+
+def add_family(added: Family) -> None:
+    """A family of a plugin, from now on in this process; ValueError when its name is taken."""
+    if added.name in NAMES or added.name in _added:
+        raise ValueError(f"the operator family {added.name!r} exists already")
+    _added[added.name] = added
+
+
+def add_reference(name: str, entry: str) -> None:
+    """A plugin's definition "module:function" of a family; it wins over the shipped one."""
+    family(name)
+    _references[name] = entry
+
+
+def added_references() -> Mapping[str, str]:
+    """Family name -> entry of every definition that a plugin brought."""
+    return MappingProxyType(_references)
+
+
+@cache
+def _shipped(name: str) -> Family:
     return import_module(f"day0.registry.families.{name}").FAMILY

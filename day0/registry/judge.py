@@ -7,9 +7,7 @@ from day0.registry.family import Family, Impl, Shapes, Verdict
 Lookup = Callable[[str], Family]
 
 
-def judge(
-    family: Family, shapes: Shapes, *, capability: tuple[int, int] | None = None
-) -> Verdict:
+def judge(family: Family, shapes: Shapes, *, capability: tuple[int, int] | None = None) -> Verdict:
     """The verdict on one op in the formats of the chosen recipe.
 
     `reuse`: an optimised implementation refuses nothing. `quant-rework`: one refuses only storage

@@ -114,6 +114,7 @@ def _int_packed(format_name: str, parts: Parts, dims: tuple[int, ...]) -> torch.
 
 def _awq(format_name: str, parts: Parts, dims: tuple[int, ...]) -> torch.Tensor:
     """[K, N/8] words; value = (code - zero) * scale, groups along K."""
+
     def unpack(packed: torch.Tensor) -> torch.Tensor:
         codes = words(packed, 4, packed.shape[-1] * 8)
         return codes.unflatten(-1, (-1, 8))[..., AWQ_ORDER].flatten(-2)

@@ -40,9 +40,7 @@ class Event:
 class Engine:
     """Serves requests over one model's program."""
 
-    def __init__(
-        self, run: Run, limits: Limits, device: torch.device, *, history: int = 0
-    ) -> None:
+    def __init__(self, run: Run, limits: Limits, device: torch.device, *, history: int = 0) -> None:
         self.limits = limits
         self._history = history
         self._run = run

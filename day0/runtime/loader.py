@@ -34,7 +34,7 @@ DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16,
 
 
 class Files:
-    """Tensors of a folder's safetensors files by name, memory-mapped; `used` names what was read."""
+    """Tensors of a folder's safetensors files by name, memory-mapped; `used`: what was read."""
 
     def __init__(self, folder: Path, headers: Headers) -> None:
         self._folder = folder

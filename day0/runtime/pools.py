@@ -1,4 +1,4 @@
-"""The two resources of the engine: pages and slots. Number 0 of each is padding, owned by nobody."""
+"""The two resources of the engine, pages and slots. Number 0 is padding, owned by nobody."""
 
 import math
 from collections.abc import Iterable

@@ -14,6 +14,7 @@ from day0.ir.recipe import Recipe
 from day0.ir.weight import Weight
 from day0.models.read import must_be_settled
 from day0.passes.lower import Lowered, Target, lower
+from day0.registry.index import added_references
 from day0.runtime.engine import Engine, Event, Limits, graph_inputs
 from day0.runtime.loader import DTYPES, Dummy, Files, load
 from day0.runtime.pools import page_size, spans
@@ -57,6 +58,11 @@ class Session:
         self.limits = _limits(model, sizes)
         self.storage = self._storage(self.limits)
         self.programs = self._programs(self.storage)
+
+    @property
+    def lowered(self) -> Mapping[str, Lowered]:
+        """The lowered graphs by phase, with the implementation chosen for every op."""
+        return self._lowered
 
     def engine(self) -> Engine:
         """A fresh engine over this session's caches."""
@@ -128,7 +134,7 @@ class Session:
         for token in prompt:
             if not 0 <= token < vocab:
                 raise Day0Error(
-                    f"token id {token} is not in the vocabulary of {vocab:,} ids (0 to {vocab - 1})",
+                    f"token id {token} is not in the vocabulary (0 to {vocab - 1:,})",
                     hint="the tokenizer and the checkpoint must belong together",
                 )
         return tuple(int(token) for token in prompt)
@@ -208,12 +214,14 @@ def open_session(
     must_be_settled(model)
     from day0_kernels.index import REFERENCES
 
-    lowered = lower(model, Target(backend=backend, recipe=recipe, references=REFERENCES))
+    references = {**REFERENCES, **added_references()}
+    lowered = lower(model, Target(backend=backend, recipe=recipe, references=references))
     place = torch.device(device)
     used = {name for low in lowered.values() for op in low.graph.ops for _, name in op.weights}
     files = None
     if dummy_seed is None:
-        assert folder is not None and headers is not None, "weights come from files"
+        assert folder is not None, "weights come from files"
+        assert headers is not None, "files are read by their headers"
         files = Files(folder, headers)
     weights = load(
         (weight for name, weight in model.weights.items() if name in used),

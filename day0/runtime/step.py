@@ -11,8 +11,9 @@ class Step:
 
     `cu_seqlens` [N+1] row borders; `positions` [T] absolute; `seq` [T] sequence number of a row;
     `start` [N] tokens before this step; `length` [N] rows of this step; `slot` [N] state slots;
-    `last` row numbers whose logits are wanted: each sequence's last row, or all; `tables`: per span of pages (0: all tokens,
-    W: a window of W) the page table [N, pages], page 0 owned by nobody.
+    `last` row numbers whose logits are wanted: each sequence's last row, or all;
+    `tables`: per span of pages (0: all tokens, W: a window of W) the page table [N, pages], page 0
+    owned by nobody.
     """
 
     phase: str

@@ -57,7 +57,9 @@ class Storage:
                 for part, spec in cache.parts
             }
 
-    def history(self, cache: CacheSpec, step: Step, memo: dict[tuple[int, int], History]) -> History:
+    def history(
+        self, cache: CacheSpec, step: Step, memo: dict[tuple[int, int], History]
+    ) -> History:
         """Where the entries readable after this step lie; `memo` holds those of the same step."""
         key = span_of(cache), cache.every
         if key not in memo:
@@ -68,9 +70,7 @@ class Storage:
         """[S, *dims] contiguous copy."""
         return self.parts[cache.name][part].flatten(0, 1)[history.index]
 
-    def scatter(
-        self, cache: CacheSpec, part: str, history: History, value: torch.Tensor
-    ) -> None:
+    def scatter(self, cache: CacheSpec, part: str, history: History, value: torch.Tensor) -> None:
         """Write a contiguous view back."""
         self.parts[cache.name][part].flatten(0, 1)[history.index] = value
 

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 DTYPES = MappingProxyType(
-    {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "fp64": torch.float64}
+    {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "fp64": torch.float64,
+     "fp8": torch.float8_e4m3fn}
 )
 
 
@@ -63,7 +64,7 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """The least an op must do: bytes to and from memory, operations, and the unit that does them."""
+    """The least an op must do: bytes moved, operations, and the unit that does them."""
 
     bytes: int
     flops: int

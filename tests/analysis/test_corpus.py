@@ -68,9 +68,11 @@ def test_every_config_gives_a_report(name: str, corpus: Path, tmp_path: Path) ->
 def test_totals_and_cache_bytes(name: str, corpus: Path, tmp_path: Path) -> None:
     row = manifest()[name]
     analysis = analyze(str(folder_of(corpus, name, tmp_path)))
-    total = int(row["hf_safetensors_param_total"]) if row[
-        "hf_safetensors_param_total"
-    ].isdigit() else None
+    total = (
+        int(row["hf_safetensors_param_total"])
+        if row["hf_safetensors_param_total"].isdigit()
+        else None
+    )
     if total is not None:
         assert analysis.params.total == pytest.approx(total, rel=TOLERANCE)
     growth = row["kv_growth_bytes_per_token_bf16(derived)"]

@@ -54,4 +54,6 @@ def test_picks_are_listed_innermost_first():
     inner = Pick(of=A, dim=0, period=6, start=1, stop=4)
     outer = Pick(of=inner, dim=0, period=3, start=0, stop=1)
     assert list(picks(Reshape(of=outer, dims=(10,)))) == [(A, 0, (inner, outer))]
-    assert list(picks(Stack(of=Pick(of=EACH, dim=0, period=3, start=0, stop=1), count=2)))[0][1] == 2
+    assert (
+        list(picks(Stack(of=Pick(of=EACH, dim=0, period=3, start=0, stop=1), count=2)))[0][1] == 2
+    )

@@ -1,8 +1,8 @@
 """Pooled caches for tests of definitions: what the engine would keep of them between steps."""
 
 import torch
-from day0_kernels.compress.reference import compress
 
+from day0_kernels.compress.reference import compress
 from tests.kernels.ragged import Step
 
 

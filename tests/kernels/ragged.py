@@ -10,7 +10,7 @@ CHUNKS = (1, 3, 7)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Rows starts[i] ... starts[i] + lengths[i] of the sequences `ids`, then `pad` rows of nobody."""
+    """Rows starts[i] ... starts[i] + lengths[i] of the sequences `ids`, `pad` poisoned ones."""
 
     ids: tuple[int, ...]
     starts: tuple[int, ...]
@@ -51,7 +51,7 @@ class Step:
     def history(
         self, full: list[torch.Tensor], window: int = 0, every: int = 1
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """(entries, cu_history, history_first) readable after this step, as the engine gives them."""
+        """(entries, cu_history, history_first) readable after this step, as engines give them."""
         parts, firsts = [], []
         for i, start, length in zip(self.ids, self.starts, self.lengths, strict=True):
             first = max(0, start - window + 1) if window else 0

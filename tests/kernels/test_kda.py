@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 import torch
+
 from day0_kernels.case import converted
 from day0_kernels.compare import relative_errors
 from day0_kernels.kda import chunked, reference

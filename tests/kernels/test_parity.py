@@ -4,6 +4,7 @@ import inspect
 
 import pytest
 import torch
+
 from day0_kernels import OPS
 from day0_kernels.case import DTYPES, load, op_module
 from day0_kernels.compare import parity

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.nn.functional as F
-from day0_kernels.basic import reference as basic
 
+from day0_kernels.basic import reference as basic
 from tests.kernels.ragged import close, drawn
 
 

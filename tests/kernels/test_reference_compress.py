@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from day0_kernels.rope.reference import rope
 
+from day0_kernels.rope.reference import rope
 from tests.kernels.pools import Pools
 from tests.kernels.ragged import close, drawn, played
 

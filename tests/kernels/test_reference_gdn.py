@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.nn.functional as F
+
 from day0_kernels.gdn.reference import gdn, gdn_chunked
 from day0_kernels.lightning.reference import lightning, lightning_chunked
-
 from tests.kernels.ragged import Step, check_plays, close, drawn, played
 
 TOTALS = [70, 1, 9, 64, 65]

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+
 from day0_kernels.gqa.reference import gqa
 from day0_kernels.sparse_gqa.reference import sparse_gqa
-
 from tests.kernels.ragged import check_plays, close, drawn, played
 
 SIZES = {"num_heads": 6, "num_kv_heads": 2, "head_dim": 8, "value_dim": 12, "scale": 0.4}

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+
 from day0_kernels.attn_residual.reference import attn_residual
 from day0_kernels.hyper_connection.reference import hyper_connection, hyper_gate, hyper_write
-
 from tests.kernels.ragged import close, drawn
 
 STREAMS, HIDDEN, ROWS = 3, 8, 5

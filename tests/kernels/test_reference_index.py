@@ -4,11 +4,11 @@ import importlib
 import inspect
 
 import pytest
-from day0_kernels.case import load
-from day0_kernels.index import OTHER_FORMS, REFERENCES
 
 from day0.registry.family import REQUIRED
 from day0.registry.index import NAMES, family
+from day0_kernels.case import load
+from day0_kernels.index import OTHER_FORMS, REFERENCES
 
 WITHOUT = {"cache_write", "unknown"}
 STEP = {"cu_seqlens", "positions", "seq", "start", "length", "slot", "last"}

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.nn.functional as F
-from day0_kernels.indexer.reference import indexer
 
+from day0_kernels.indexer.reference import indexer
 from tests.kernels.ragged import check_plays, drawn, played
 
 NI, DI, BLOCK, TOTAL = 4, 6, 3, 26

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+
 from day0_kernels.mla.reference import mla, mla_absorbed
 from day0_kernels.sparse_mla.reference import sparse_mla, sparse_mla_absorbed
-
 from tests.kernels.ragged import check_plays, close, drawn, played
 
 TOTALS = [11, 4, 1]

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from day0_kernels.ngram_embedding.reference import ngram_embedding, ngram_gate
 
+from day0_kernels.ngram_embedding.reference import ngram_embedding, ngram_gate
 from tests.kernels.ragged import CHUNKS, close, drawn, played
 
 MAX_N, PER_N, DIM, RESET = 3, 2, 4, 5

@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from day0_kernels.rope.reference import frequencies, rope
 
+from day0_kernels.rope.reference import frequencies, rope
 from tests.kernels.ragged import close, drawn
 
 ORIGINAL = 64

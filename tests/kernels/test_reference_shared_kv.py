@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+
 from day0_kernels.basic.reference import linear, rmsnorm
 from day0_kernels.indexer.reference import indexer
 from day0_kernels.rope.reference import rope
 from day0_kernels.shared_kv.reference import shared_kv
-
 from tests.kernels.pools import Pools
 from tests.kernels.ragged import CHUNKS, close, drawn, played
 

@@ -68,6 +68,8 @@ def test_wheel_holds_both_packages_and_the_data(wheel: Path) -> None:
     tops = {name.partition("/")[0] for name in names}
     assert tops - {"day0", "day0_kernels"} == {"day0-" + version() + ".dist-info"}
     assert {"day0/_data/checklists/README.md", "day0/_data/templates/README.md"} <= set(names)
+    demo = {f"day0/demo/{path.name}" for path in (ROOT / "day0" / "demo").iterdir()}
+    assert {"day0/demo/config.json", "day0/demo/model.safetensors"} <= demo <= set(names)
     if any((ROOT / "kernels" / "day0_kernels").glob("*.py")):
         assert "day0_kernels/__init__.py" in names
 

@@ -97,12 +97,11 @@ def check_index(analysis: Analysis, layer: int, own: dict[str, int], theirs: int
 def check_window(analysis: Analysis, layer: int, own: dict[str, int], theirs: int) -> None:
     """A window of W: transformers keeps W - 1 tokens between steps."""
     for cache in trunk(analysis.model):
-        if cache.layer == layer and cache.growth == "window" and not cache.slotted:
-            if cache.role == "kv":
-                kept = cache.elements * (cache.span - 1)
-                assert own["window"] == cache.elements * cache.span
-                assert theirs >= kept, layer
-                return
+        windowed = cache.growth == "window" and not cache.slotted
+        if cache.layer == layer and windowed and cache.role == "kv":
+            assert own["window"] == cache.elements * cache.span
+            assert theirs >= cache.elements * (cache.span - 1), layer
+            return
     assert own["window"] == 0, layer
 
 

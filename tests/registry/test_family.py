@@ -12,9 +12,7 @@ def spec(*dims: int | str, format: str = "bf16") -> TensorSpec:
 
 
 def shapes(**fields) -> Shapes:
-    return Shapes(
-        **{"inputs": {}, "weights": {}, "caches": {}, "attrs": {}, **fields}
-    )
+    return Shapes(**{"inputs": {}, "weights": {}, "caches": {}, "attrs": {}, **fields})
 
 
 @pytest.mark.parametrize("name", NAMES)

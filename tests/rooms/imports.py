@@ -18,7 +18,9 @@ ROOMS = {
     "analysis": ("passes", "models", "registry", "catalog", "checkpoint", "ir"),
     "scaffold": ("analysis", "ir"),
     "report": ("analysis", "validate", "ir"),
-    "runtime": ("passes", "models", "registry", "analysis.memory", "checkpoint", "ir"),
+    "runtime": (
+        *("passes", "models", "registry", "catalog", "analysis.memory", "checkpoint", "ir"),
+    ),
     "validate": ("runtime", "analysis", "ir"),
     "cli": ("report", "scaffold", "analysis"),
     "demo": (),

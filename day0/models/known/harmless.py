@@ -33,7 +33,8 @@ GENERATION = frozenset(
         "encoder_no_repeat_ngram_size", "no_repeat_ngram_size", "length_penalty", "max_length",
         "min_length", "num_beam_groups", "num_beams", "num_return_sequences", "output_scores",
         "exponential_decay_length_penalty", "repetition_penalty", "temperature", "top_k", "top_p",
-        "typical_p", "image_token_id", "image_token_index", "video_token_id", "vision_start_token_id",
+        "typical_p", "image_token_id", "image_token_index", "video_token_id",
+        "vision_start_token_id",
         "vision_end_token_id", "vision_token_id", "audio_token_id", "media_placeholder_token_id",
         "boi_token_id", "eoi_token_id", "boi_token_index", "eoi_token_index", "boa_token_id",
         "eoa_token_id", "eoa_token_index", "audio_token_index", "image_start_token_id",
@@ -51,8 +52,10 @@ RESTATED = frozenset(
 # Towers and projectors: their tensors are explained as groups and never executed.
 TOWERS = frozenset(
     {"vision_config", "audio_config", "merged_hidden_size", "spatial_merge_size",
-     "projector_hidden_size", "downsample_ratio", "img_token_compression_config", "vision_model_type",
-     "img_context_token_id", "image_newline_id", "video_token_index", "projection_dim", "mm_projector_type",
+     "projector_hidden_size", "downsample_ratio", "img_token_compression_config",
+     "vision_model_type",
+     "img_context_token_id", "image_newline_id", "video_token_index", "projection_dim",
+     "mm_projector_type",
      "multimodal_projector", "adapter_bias", "patch_merge_size"}
 )  # fmt: skip
 

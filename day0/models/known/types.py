@@ -1,4 +1,4 @@
-"""model_type words whose configs we know whole: class defaults and unstated facts are in our tables.
+"""model_type words whose configs we know whole, class defaults and unstated facts included.
 
 A config of another type without headers is trusted only when every one of its keys is read.
 """

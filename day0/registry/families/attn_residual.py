@@ -1,4 +1,4 @@
-"""Attention residuals: a softmax over the residual blocks, by one learned query (arXiv:2603.15031)."""
+"""Attention residuals: a softmax over residual blocks by a learned query (arXiv:2603.15031)."""
 
 from day0.registry.family import Family, Shapes, flag, real
 

@@ -12,6 +12,6 @@ FAMILY = Family(
     attrs={"scale": real(1.0)},
     infer=lambda s: {"y": TensorSpec(dims=(s.rows("ids"), s.weights["table"].dims[1]))},
     flops=lambda s, c: 0.0,
-    share=lambda s, c: {"table": 1 / s.weights["table"].dims[0]},
+    share=lambda s, c: {"table": 1 / int(s.weights["table"].dims[0])},
     impls=(Impl(backend="library", entry="torch.nn.functional:embedding"),),
 )

@@ -5,7 +5,7 @@ from day0.registry.family import Context, Family, Shapes, number
 
 
 def distinct(num_experts: int, top_k: int, rows: int, local: int | None = None) -> float:
-    """Experts that `rows` rows are expected to reach, each choosing `top_k` of `num_experts` evenly.
+    """Experts that `rows` rows are expected to reach, each choosing `top_k` of all evenly.
 
     E (1 - (1 - k/E)^T), at most min(T k, E) (field case 75). `local`: how many of them are counted,
     as those of one expert-parallel rank; a row's chance to reach one stays k / E of the whole pool.
@@ -17,7 +17,7 @@ def distinct(num_experts: int, top_k: int, rows: int, local: int | None = None) 
 def _share(shapes: Shapes, context: Context) -> dict[str, float]:
     experts = shapes.attrs["num_experts"]
     part = distinct(experts, shapes.attrs["top_k"], context.rows) / experts
-    return {slot: part for slot in shapes.weights}
+    return {slot: part for slot in shapes.weights}  # noqa: C420
 
 
 def _flops(shapes: Shapes, context: Context) -> float:

@@ -37,7 +37,7 @@ def _seen(shapes: Shapes, context: Context) -> float:
 
 FAMILY = Family(
     name="mla",
-    what="causal softmax attention whose keys and values are W_uk c and W_uv c of a cached latent c",
+    what="causal softmax attention; keys and values are W_uk c and W_uv c of a cached latent c",
     inputs=("q",),
     weights=("w_uk", "w_uv", "sink?"),
     caches=("latent",),

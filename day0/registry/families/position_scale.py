@@ -4,7 +4,8 @@ from day0.registry.family import Family, number, real, word
 
 FAMILY = Family(
     name="position_scale",
-    what="each head times s*ln(position+1)+b (ssmax) or 1+beta*ln(1+floor(position/original)) (floor_log; Llama 4)",
+    what="each head times s*ln(position+1)+b (ssmax), or"
+    " 1+beta*ln(1+floor(position/original)) (floor_log; Llama 4)",
     inputs=("x",),
     weights=("scale?", "bias?"),
     outputs=("y",),

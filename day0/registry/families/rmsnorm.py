@@ -4,7 +4,7 @@ from day0.registry.family import Family, Impl, flag, number, real
 
 FAMILY = Family(
     name="rmsnorm",
-    what="RMS norm over groups of `group` channels (0: the whole row); weight as 1 + w if zero-centred",
+    what="RMS norm over groups of `group` channels (0: the row); weight as 1 + w if zero-centred",
     inputs=("x",),
     weights=("weight?",),
     outputs=("y",),

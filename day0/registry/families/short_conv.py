@@ -1,6 +1,13 @@
 """Causal depthwise convolution over time with a carried tail."""
 
-from day0.registry.family import Family, number, word
+from day0.registry.family import Context, Family, Shapes, number, word
+
+
+def _entries(shapes: Shapes, context: Context) -> dict[str, float]:
+    """In decode every row reads the whole tail."""
+    taps = int(shapes.weights["weight"].dims[2])
+    return {"tail": taps - 1} if context.phase == "decode" else {}
+
 
 FAMILY = Family(
     name="short_conv",
@@ -12,5 +19,5 @@ FAMILY = Family(
     attrs={"activation": word("silu", "none"), "dilation": number(1)},
     infer=lambda s: {"y": s.inputs["x"]},
     flops=lambda s, c: 2.0 * s.size("weight") + 4.0 * s.width("x"),
-    entries=lambda s, c: {"tail": s.weights["weight"].dims[2] - 1} if c.phase == "decode" else {},
+    entries=_entries,
 )

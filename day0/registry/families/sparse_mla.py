@@ -1,7 +1,7 @@
 """Latent attention over the selected tokens only."""
 
-from day0.registry.family import Context, Family, Shapes, number
 from day0.registry.families.mla import ATTRS, absorbing, out, per_entry
+from day0.registry.family import Context, Family, Shapes, number
 
 
 def _selected(shapes: Shapes, context: Context) -> float:

@@ -162,6 +162,7 @@ def position_scale(
         factor = factor if scale is None else factor * scale.to(dtype)
         factor = factor if bias is None else factor + bias.to(dtype)
     else:
+        assert beta is not None, "floor_log has a beta"
         steps = torch.div(positions, original, rounding_mode="floor").to(dtype).view(-1, 1)
         factor = 1 + beta * torch.log1p(steps)  # [T, 1]
     y.copy_((x.to(dtype).view(x.shape[0], num_heads, -1) * factor.unsqueeze(-1)).flatten(1))

@@ -9,7 +9,8 @@ def check_shape(name: str, tensor: torch.Tensor, dims: str, expected: tuple[int,
         shape = list(tensor.shape)
         raise ValueError(f"{name} must be [{dims}] = {list(expected)}, got {shape}")
     if tensor.dim() and tensor.shape[-1] > 1 and tensor.stride(-1) != 1:
-        raise ValueError(f"{name} must be contiguous in its last dim, stride is {tensor.stride(-1)}")
+        stride = tensor.stride(-1)
+        raise ValueError(f"{name} must be contiguous in its last dim, stride is {stride}")
 
 
 def check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:

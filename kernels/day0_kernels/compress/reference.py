@@ -59,7 +59,9 @@ def compress(
         before, at = int(start[index]), int(slot[index])
         total = before + last - first
         values, oldest = _with_tail(x[first:last], tail_entry[at], before)
-        gates = None if gate is None else _with_tail(gate[first:last], tail_gate[at], before)[0]
+        gates = None
+        if gate is not None and tail_gate is not None:
+            gates = _with_tail(gate[first:last], tail_gate[at], before)[0]
         for pool in range(before // size, total // size):
             entry = _pooled(
                 values.to(dtype), None if gates is None else gates.to(dtype),
@@ -80,7 +82,7 @@ def compress(
             row = history[index][0] + pool - int(history_first[index])
             pooled_entry[row] = entry.to(pooled_entry.dtype)
         _keep(tail_entry[at], values)
-        if gates is not None:
+        if gates is not None and tail_gate is not None:
             _keep(tail_gate[at], gates)
 
 

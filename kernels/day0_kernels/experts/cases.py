@@ -15,6 +15,9 @@ TOLERANCE = {
     "bf16": Tolerance(factor=2.0, peak=6.0),
     # tanh is made of exponentials, with an absolute error of fp32's last bit
     "fp32": Tolerance(factor=2.0, peak=6.0, floor=3e-6),
+    # The matrix unit adds FP8 products with fewer bits than fp32, and a hidden value between two
+    # codes goes either way: one step (6 %) in few elements. FP8 itself is off by 2.6e-2.
+    "fp8": Tolerance(factor=2.0, peak=6.0, floor=1.6e-2),
 }
 
 _AT = "day0_kernels.experts"

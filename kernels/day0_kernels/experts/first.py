@@ -21,8 +21,8 @@ SCALE_TILE = tl.constexpr(128)
 
 
 @triton.jit
-def gate_up_kernel(
-    x, gate, up, h, order, tiles, gate_bias, up_bias, x_scale, gate_scale, up_scale, h_scale,
+def gate_up_tile(
+    at, x, gate, up, h, order, tiles, gate_bias, up_bias, x_scale, gate_scale, up_scale, h_scale,
     stride_x, stride_h, stride_gate_bias, stride_up_bias, stride_x_scale, stride_h_scale,
     stride_gs_e, stride_gs_n, stride_us_e, stride_us_n, I, H, limit, alpha, beta, linear_beta,
     TOP_K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
@@ -30,15 +30,13 @@ def gate_up_kernel(
     FUNCTION: tl.constexpr, HAS_LIMIT: tl.constexpr, HAS_LINEAR: tl.constexpr,
     ROUND: tl.constexpr,
 ):  # fmt: skip
-    """Grid (tiles * I / BN,). `gate` and `up` are descriptors with blocks [1, BN, BK]."""
+    """Product number `at`: the tile at // (I / BN) and its inner channels."""
     columns = tl.cdiv(I, BN)
-    tile = tl.program_id(0) // columns
-    i_n = tl.program_id(0) % columns
+    tile = at // columns
+    i_n = at % columns
     expert = tl.load(tiles + tile * 4)
     first = tl.load(tiles + tile * 4 + 1)
     end = tl.load(tiles + tile * 4 + 2)
-    if expert < 0:
-        return
     e64 = expert.to(tl.int64)
     place = first + tl.arange(0, BM)
     m_m = place < end
@@ -102,6 +100,43 @@ def gate_up_kernel(
         tl.store(p_h, to_fp8(v * factor[:, None], ROUND), mask=mask)
     else:
         tl.store(p_h, v.to(h.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def gate_up_kernel(
+    x, gate, up, h, order, tiles, gate_bias, up_bias, x_scale, gate_scale, up_scale, h_scale,
+    stride_x, stride_h, stride_gate_bias, stride_up_bias, stride_x_scale, stride_h_scale,
+    stride_gs_e, stride_gs_n, stride_us_e, stride_us_n, I, H, limit, alpha, beta, linear_beta,
+    TOP_K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    SWAP: tl.constexpr, FP8: tl.constexpr, EVEN_K: tl.constexpr, HAS_BIAS: tl.constexpr,
+    FUNCTION: tl.constexpr, HAS_LIMIT: tl.constexpr, HAS_LINEAR: tl.constexpr,
+    ROUND: tl.constexpr, PROGRAMS: tl.constexpr,
+):  # fmt: skip
+    """Grid (PROGRAMS,) with products in turn, or PROGRAMS = 0: grid (tiles * I / BN,), one each.
+
+    `gate` and `up` are descriptors with blocks [1, BN, BK].
+    """
+    first = tl.program_id(0)
+    total = tl.load(tiles + 3) * tl.cdiv(I, BN)
+    if PROGRAMS > 0:
+        # flattened: the operands of the next product are on their way while this one is stored
+        for at in tl.range(first, total, PROGRAMS, flatten=True):
+            gate_up_tile(
+                at, x, gate, up, h, order, tiles, gate_bias, up_bias, x_scale,
+                gate_scale, up_scale, h_scale, stride_x, stride_h, stride_gate_bias,
+                stride_up_bias, stride_x_scale, stride_h_scale, stride_gs_e,
+                stride_gs_n, stride_us_e, stride_us_n, I, H, limit, alpha, beta,
+                linear_beta, TOP_K, BM, BN, BK, SWAP, FP8, EVEN_K, HAS_BIAS, FUNCTION,
+                HAS_LIMIT, HAS_LINEAR, ROUND,
+            )  # fmt: skip
+    elif first < total:
+        gate_up_tile(
+            first, x, gate, up, h, order, tiles, gate_bias, up_bias, x_scale,
+            gate_scale, up_scale, h_scale, stride_x, stride_h, stride_gate_bias,
+            stride_up_bias, stride_x_scale, stride_h_scale, stride_gs_e, stride_gs_n,
+            stride_us_e, stride_us_n, I, H, limit, alpha, beta, linear_beta, TOP_K, BM,
+            BN, BK, SWAP, FP8, EVEN_K, HAS_BIAS, FUNCTION, HAS_LIMIT, HAS_LINEAR, ROUND,
+        )  # fmt: skip
 
 
 def check_weight(name: str, weight: torch.Tensor, expected: tuple[int, int, int]) -> None:
@@ -181,7 +216,8 @@ def run(
     gate_strides, up_strides = (
         (0, 0) if s is None else (s.stride(0), s.stride(1)) for s in (gate_scale, up_scale)
     )
-    gate_up_kernel[(tiles.shape[0] * triton.cdiv(inner, config.block_n),)](
+    products = tiles.shape[0] * triton.cdiv(inner, config.block_n)
+    gate_up_kernel[(min(products, config.programs) if config.programs else products,)](
         x, TensorDescriptor.from_tensor(gate, tile), TensorDescriptor.from_tensor(up, tile), h,
         order, tiles, gate_bias, up_bias, x_scale, gate_scale, up_scale, h_scale,
         x.stride(0), h.stride(0),
@@ -194,5 +230,6 @@ def run(
         TOP_K=top_k, BM=block_m, BN=config.block_n, BK=config.block_k, SWAP=config.swap, FP8=fp8,
         EVEN_K=channels % config.block_k == 0, HAS_BIAS=gate_bias is not None, FUNCTION=function,
         HAS_LIMIT=limit is not None, HAS_LINEAR=linear_beta is not None, ROUND=not x.is_cuda,
+        PROGRAMS=min(products, config.programs),
         num_warps=config.num_warps, num_stages=config.num_stages,
     )  # fmt: skip

@@ -11,7 +11,7 @@ class GemmLaunch:
     """Tile of one grouped product. `swap`: weights are the left operand, rows the right one.
 
     The matrix unit takes 64 rows or more on the left, but 16 on the right: with few rows per
-    expert the weights go left.
+    expert the weights go left. `programs` > 0 makes that many take the products in turn.
     """
 
     block_n: int
@@ -19,6 +19,7 @@ class GemmLaunch:
     num_warps: int
     num_stages: int
     swap: bool = False
+    programs: int = 0
 
 
 def block_m(*, num_rows: int, num_experts: int) -> int:
@@ -43,8 +44,8 @@ def gate_up_launch(*, rows: int, fp8: bool, exact: bool) -> GemmLaunch:
     if rows == 64:
         return GemmLaunch(block_n=128, block_k=block_k, num_warps=4, num_stages=3)
     if fp8:
-        return GemmLaunch(block_n=128, block_k=128, num_warps=8, num_stages=4)
-    return GemmLaunch(block_n=128, block_k=64, num_warps=8, num_stages=4)
+        return GemmLaunch(block_n=128, block_k=128, num_warps=8, num_stages=3, programs=132)
+    return GemmLaunch(block_n=128, block_k=64, num_warps=8, num_stages=4, programs=132)
 
 
 def down_launch(*, rows: int, fp8: bool, exact: bool) -> GemmLaunch:
@@ -57,5 +58,5 @@ def down_launch(*, rows: int, fp8: bool, exact: bool) -> GemmLaunch:
     if rows == 64:
         return GemmLaunch(block_n=128, block_k=block_k, num_warps=4, num_stages=4)
     if fp8:
-        return GemmLaunch(block_n=128, block_k=128, num_warps=8, num_stages=4)
-    return GemmLaunch(block_n=256, block_k=64, num_warps=8, num_stages=4)
+        return GemmLaunch(block_n=128, block_k=128, num_warps=8, num_stages=4, programs=132)
+    return GemmLaunch(block_n=256, block_k=64, num_warps=8, num_stages=4, programs=132)

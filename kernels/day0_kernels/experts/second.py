@@ -17,21 +17,19 @@ SCALE_TILE = tl.constexpr(128)
 
 
 @triton.jit
-def down_kernel(
-    h, down, partial, order, tiles, weights, down_bias, h_scale, down_scale,
+def down_tile(
+    at, h, down, partial, order, tiles, weights, down_bias, h_scale, down_scale,
     stride_partial, stride_bias, stride_h_scale, stride_s_e, stride_s_n, H, I,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SWAP: tl.constexpr, FP8: tl.constexpr,
     HAS_BIAS: tl.constexpr,
 ):  # fmt: skip
-    """Grid (tiles * H / BN,). `h` and `down` are descriptors: [BM, BK] and [1, BN, BK]."""
+    """Product number `at`: the tile at // (H / BN) and its output channels."""
     columns = tl.cdiv(H, BN)
-    tile = tl.program_id(0) // columns
-    i_n = tl.program_id(0) % columns
+    tile = at // columns
+    i_n = at % columns
     expert = tl.load(tiles + tile * 4)
     first = tl.load(tiles + tile * 4 + 1)
     end = tl.load(tiles + tile * 4 + 2)
-    if expert < 0:
-        return
     e64 = expert.to(tl.int64)
     place = first + tl.arange(0, BM)
     m_m = place < end
@@ -72,6 +70,31 @@ def down_kernel(
     tl.store(p_out, acc.to(partial.dtype.element_ty), mask=m_m[:, None] & m_n[None, :])
 
 
+@triton.jit
+def down_kernel(
+    h, down, partial, order, tiles, weights, down_bias, h_scale, down_scale,
+    stride_partial, stride_bias, stride_h_scale, stride_s_e, stride_s_n, H, I,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SWAP: tl.constexpr, FP8: tl.constexpr,
+    HAS_BIAS: tl.constexpr, PROGRAMS: tl.constexpr,
+):  # fmt: skip
+    """Grid as for `gate_up_kernel`. `h` and `down` are descriptors: [BM, BK] and [1, BN, BK]."""
+    first = tl.program_id(0)
+    total = tl.load(tiles + 3) * tl.cdiv(H, BN)
+    if PROGRAMS > 0:
+        for at in tl.range(first, total, PROGRAMS, flatten=True):
+            down_tile(
+                at, h, down, partial, order, tiles, weights, down_bias, h_scale,
+                down_scale, stride_partial, stride_bias, stride_h_scale, stride_s_e,
+                stride_s_n, H, I, BM, BN, BK, SWAP, FP8, HAS_BIAS,
+            )  # fmt: skip
+    elif first < total:
+        down_tile(
+            first, h, down, partial, order, tiles, weights, down_bias, h_scale,
+            down_scale, stride_partial, stride_bias, stride_h_scale, stride_s_e,
+            stride_s_n, H, I, BM, BN, BK, SWAP, FP8, HAS_BIAS,
+        )  # fmt: skip
+
+
 def down(
     h: torch.Tensor,
     order: torch.Tensor,
@@ -110,7 +133,8 @@ def run(h, order, tiles, weights, down, partial, down_bias, h_scale, down_scale,
     if order.shape[0] == 0:
         return
     config = config or down_launch(rows=block_m, fp8=fp8, exact=h.dtype == torch.float32)
-    down_kernel[(tiles.shape[0] * triton.cdiv(channels, config.block_n),)](
+    products = tiles.shape[0] * triton.cdiv(channels, config.block_n)
+    down_kernel[(min(products, config.programs) if config.programs else products,)](
         TensorDescriptor.from_tensor(h, [block_m, config.block_k]),
         TensorDescriptor.from_tensor(down, [1, config.block_n, config.block_k]),
         partial, order, tiles, weights, down_bias, h_scale, down_scale, partial.stride(0),
@@ -119,5 +143,6 @@ def run(h, order, tiles, weights, down, partial, down_bias, h_scale, down_scale,
         *((0, 0) if down_scale is None else (down_scale.stride(0), down_scale.stride(1))),
         channels, inner, BM=block_m, BN=config.block_n, BK=config.block_k, SWAP=config.swap,
         FP8=fp8, HAS_BIAS=down_bias is not None,
+        PROGRAMS=min(products, config.programs),
         num_warps=config.num_warps, num_stages=config.num_stages,
     )  # fmt: skip

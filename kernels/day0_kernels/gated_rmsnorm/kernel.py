@@ -1,4 +1,4 @@
-"""Gated RMS norm in one pass. Letters: D channels of a head, BD its power of two, BR rows, H heads."""
+"""Gated RMS norm in one pass. Letters: D channels of a head, BD power of two, BR rows, H heads."""
 
 import torch
 import triton

@@ -40,13 +40,12 @@ def hyper_connection(
     scale, base = scale.to(dtype), base.to(dtype)
     pre = torch.sigmoid(u[:, :m] * scale[0] + base[:m]) + eps  # [T, m]
     y.copy_((pre.unsqueeze(-1) * flat.view(-1, m, flat.shape[-1] // m)).sum(1))
-    if variant == "head":
+    if post is None:
         return
     write = magnitude * torch.sigmoid(u[:, m : 2 * m] * scale[1] + base[m : 2 * m])
-    if variant == "identity":
-        post.copy_(write + eps)
+    post.copy_(write + eps if variant == "identity" else write)
+    if mix is None:
         return
-    post.copy_(write)
     square = (u[:, 2 * m :] * scale[2] + base[2 * m :]).view(-1, m, m).softmax(-1) + eps
     square = square / (square.sum(-2, keepdim=True) + eps)
     for _ in range(iterations - 1):
@@ -102,5 +101,5 @@ def hyper_gate(
     low = F.silu(normed @ down.to(dtype).t() / m)  # [T, r]
     weights = torch.sigmoid(low @ up.to(dtype).t())  # [T, m*H]
     y.copy_((weights * normed).view(rows, m, -1).mean(1))
-    if inject is not None:
+    if inject is not None and post is not None:
         post.copy_(2 * torch.sigmoid(normed @ inject.to(dtype).t() / m))

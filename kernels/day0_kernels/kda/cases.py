@@ -38,7 +38,7 @@ PAIRS = (
         name="decode_fused",
         reference=f"{_AT}.reference:kda_decode_fused",
         kernel=f"{_AT}.decode_fused:kda_decode_fused",
-        outputs=("o", "state", "conv_state"),
+        outputs=("o", "state", "tail"),
     ),
 )
 
@@ -177,13 +177,13 @@ def inputs(case: Case, device: str, generator: torch.Generator) -> dict[str, Any
     }
     if case.pair == "decode_fused":
         channels, width = n * (2 * dk + dv), dims["width"]
-        conv_state = empty(slots, width - 1, channels)
+        tail = empty(slots, width - 1, channels)
         for i in carried:
-            conv_state[order[i]] = draw(width - 1, channels)
+            tail[order[i]] = draw(width - 1, channels)
         return {
             "x": draw(tokens, channels),
             "conv_weight": draw(channels, 1, width, kind=torch.float32) * 0.5,
-            "conv_state": conv_state,
+            "tail": tail,
             "norm_gate": draw(tokens, n * dv),
             "norm_weight": draw(dv, kind=torch.float32) * 0.2 + 1.0,
             **shared,

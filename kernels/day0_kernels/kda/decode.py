@@ -57,10 +57,7 @@ def decode_kernel(
     offsets = o_k[:, None] * DV + o_v[None, :]
     live = tl.load(start + i_s) > 0
     p_state = state + tl.load(slot + i_s).to(tl.int64) * stride_slot + i_h * stride_head + offsets
-    if KEEP:
-        p_read = p_state + tl.load(version + i_s).to(tl.int64) * stride_version
-    else:
-        p_read = p_state
+    p_read = p_state + tl.load(version + i_s).to(tl.int64) * stride_version if KEEP else p_state
     s = tl.load(p_read, mask=(offsets >= 0) & live, other=0.0).to(tl.float32)
     rate = tl.exp(tl.load(a_log + i_h).to(tl.float32))
     bias = tl.load(dt_bias + i_h * DK + o_k).to(tl.float32)

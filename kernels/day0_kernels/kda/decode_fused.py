@@ -68,7 +68,7 @@ def store_gated(p_o, out, p_weight, p_gate):
 def decode_fused_kernel(
     x,
     conv_weight,
-    conv_state,
+    tail,
     gate,
     beta,
     a_log,
@@ -111,7 +111,7 @@ def decode_fused_kernel(
     f += tl.load(dt_bias + i_h * DK + o_k).to(tl.float32)
     b_beta = sigmoid(tl.load(beta + i_s * stride_beta + i_h).to(tl.float32))
     p_x = x + i_s * stride_x
-    p_tail = conv_state + i_slot * stride_conv
+    p_tail = tail + i_slot * stride_conv
     p_state = state + i_slot * stride_slot + i_h * stride_head
     keys = i_h * DK + o_k
     values = 2 * H * DK + i_h * DV + o_v
@@ -122,7 +122,7 @@ def decode_fused_kernel(
     keep = tl.exp2(log2_decay(f, rate, lower_bound, BOUNDED))
     overlap = tl.sum(b_q * b_k, axis=0)
 
-    # One or two tiles of value channels: a whole head in registers would halve the occupancy.
+    # One or two tiles of value channels, as the launch says.
     b_v = convolved(p_x, conv_weight, p_tail, values, live, stride_tail, WIDTH)
     out = updated(p_state, o_v, live, b_q, b_k, b_v, keep, b_beta, overlap, DK, DV)
     squares = tl.sum(out * out, axis=0)
@@ -145,7 +145,7 @@ def decode_fused_kernel(
 def kda_decode_fused(
     x: torch.Tensor,
     conv_weight: torch.Tensor,
-    conv_state: torch.Tensor,
+    tail: torch.Tensor,
     gate: torch.Tensor,
     beta: torch.Tensor,
     a_log: torch.Tensor,
@@ -164,20 +164,20 @@ def kda_decode_fused(
     lower_bound: float | None = None,
     norm_eps: float = 1e-5,
 ) -> None:
-    """One decode step; writes `o` and updates `conv_state` and `state` in place, allocates nothing.
+    """One decode step; writes `o` and updates `tail` and `state` in place, allocates nothing.
 
     Shapes in reference.py. Raises ValueError for a wrong shape, head dim or decay form.
     """
     run(
-        x, conv_weight, conv_state, gate, beta, a_log, dt_bias, state, norm_gate, norm_weight, o,
+        x, conv_weight, tail, gate, beta, a_log, dt_bias, state, norm_gate, norm_weight, o,
         slot, start, num_heads=num_heads, head_dim=head_dim, value_dim=value_dim, decay=decay,
         lower_bound=lower_bound, norm_eps=norm_eps,
-        config=fused_launch(num_programs=slot.shape[0] * num_heads, value_dim=value_dim),
+        config=fused_launch(value_dim=value_dim),
     )  # fmt: skip
 
 
 def run(
-    x, conv_weight, conv_state, gate, beta, a_log, dt_bias, state, norm_gate, norm_weight, o, slot,
+    x, conv_weight, tail, gate, beta, a_log, dt_bias, state, norm_gate, norm_weight, o, slot,
     start, *, num_heads: int, head_dim: int, value_dim: int, decay: str,
     lower_bound: float | None, norm_eps: float, config: DecodeLaunch,
 ) -> None:  # fmt: skip
@@ -191,7 +191,7 @@ def run(
     check_shape("conv_weight", conv_weight, "C, 1, K", (channels, 1, width))
     if not conv_weight.is_contiguous():
         raise ValueError("conv_weight must be contiguous [C, 1, K]")
-    check_shape("conv_state", conv_state[0], "K-1, C", (width - 1, channels))
+    check_shape("tail", tail[0], "K-1, C", (width - 1, channels))
     check_shape("gate", gate, "N, n*dk", (tokens, num_heads * head_dim))
     check_shape("norm_gate", norm_gate, "N, n*dv", (tokens, num_heads * value_dim))
     check_shape("o", o, "N, n*dv", (tokens, num_heads * value_dim))
@@ -199,8 +199,8 @@ def run(
     if tokens == 0:
         return
     decode_fused_kernel[(num_heads, tokens)](
-        x, conv_weight, conv_state, gate, beta, a_log, dt_bias, state, norm_gate, norm_weight, o,
-        slot, start, x.stride(0), conv_state.stride(0), conv_state.stride(1), gate.stride(0),
+        x, conv_weight, tail, gate, beta, a_log, dt_bias, state, norm_gate, norm_weight, o,
+        slot, start, x.stride(0), tail.stride(0), tail.stride(1), gate.stride(0),
         beta.stride(0), state.stride(0), state.stride(1), norm_gate.stride(0), o.stride(0),
         lower_bound if decay == "bounded" else 0.0, head_dim**-0.5, norm_eps,
         H=num_heads, DK=head_dim, DV=value_dim, BV=config.block_v, WIDTH=width,

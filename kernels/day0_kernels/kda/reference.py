@@ -196,7 +196,7 @@ def kda_verify(
 def kda_decode_fused(
     x: torch.Tensor,
     conv_weight: torch.Tensor,
-    conv_state: torch.Tensor,
+    tail: torch.Tensor,
     gate: torch.Tensor,
     beta: torch.Tensor,
     a_log: torch.Tensor,
@@ -218,7 +218,7 @@ def kda_decode_fused(
     """Everything between the projections for one token per sequence, in place on both caches.
 
     x [T, C], C = n*(2*dk + dv) = [q | k | v] before the convolution; conv_weight [C, 1, K];
-    conv_state [slots, K-1, C], oldest row first; norm_gate [T, n*dv] raw (sigmoid);
+    tail [slots, K-1, C], oldest row first; norm_gate [T, n*dv] raw (sigmoid);
     norm_weight [dv]; o [T, n*dv]. Convolution, SiLU, recurrence, RMS norm per head, gate.
     """
     dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
@@ -226,9 +226,9 @@ def kda_decode_fused(
     weight = conv_weight.view(channels, width).to(dtype).t()  # [K, C]
     fresh = (start > 0).view(tokens, 1, 1)
     slots = slot.long()
-    tail = torch.where(fresh, conv_state[slots].to(dtype), 0.0)  # [T, K-1, C]
-    window = torch.cat((tail, x.to(dtype).unsqueeze(1)), dim=1)  # [T, K, C]
-    conv_state[slots] = window[:, 1:].to(conv_state.dtype)
+    before = torch.where(fresh, tail[slots].to(dtype), 0.0)  # [T, K-1, C]
+    window = torch.cat((before, x.to(dtype).unsqueeze(1)), dim=1)  # [T, K, C]
+    tail[slots] = window[:, 1:].to(tail.dtype)
     mixed = F.silu((window * weight).sum(1))  # [T, C]
     keys = num_heads * head_dim
     out = torch.empty(tokens, num_heads * value_dim, dtype=dtype, device=x.device)

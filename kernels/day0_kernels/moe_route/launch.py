@@ -6,7 +6,6 @@ Tuned on one NVIDIA H200, 2026-11-30; other chips get the same figures.
 from dataclasses import dataclass
 
 ALL_PAIRS_ROWS = 4096  # up to here every row compares itself with all others, in one launch
-FUSED_TOKENS = 32  # up to here one program routes and sorts
 SORT_BLOCK = 512  # rows of a program of the counting sort
 
 
@@ -24,10 +23,8 @@ def power_of_two(n: int) -> int:
 
 
 def route_launch(*, num_tokens: int, padded: int) -> RouteLaunch:
-    """Launch for rows of `padded` scores: a warp a token, so that maxima stay inside a warp."""
-    if padded >= 1024 or num_tokens <= 264:
-        return RouteLaunch(block_t=1, num_warps=1)
-    return RouteLaunch(block_t=4, num_warps=4)
+    """Launch for `num_tokens` rows of `padded` scores: a warp a token keeps maxima in a warp."""
+    return RouteLaunch(block_t=1, num_warps=1)
 
 
 def max_tiles(*, num_rows: int, num_experts: int, block_m: int) -> int:

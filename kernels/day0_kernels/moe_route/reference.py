@@ -94,8 +94,8 @@ def moe_sort(
 
     `order` int32 [T*k]: sorted place -> row. `offsets` int32 [E+1]: first place of each expert.
     `tiles` int32 [n, 4]: per tile of at most `block_m` places of one expert (expert, first place,
-    end of the expert's places, 0), unused tiles -1. An expert outside 0..E-1 (kept elsewhere under
-    expert parallelism) sorts behind all others and gets no tile.
+    end of the expert's places, number of tiles used), unused tiles -1. An expert outside 0..E-1
+    (kept elsewhere under expert parallelism) sorts behind all others and gets no tile.
     """
     flat = experts.reshape(-1).long()
     key = torch.where((flat >= 0) & (flat < num_experts), flat, num_experts)
@@ -104,10 +104,11 @@ def moe_sort(
     offsets[0] = 0
     offsets[1:] = counts.cumsum(0)
     rows = [
-        (e, first, int(offsets[e + 1]), 0)
+        [e, first, int(offsets[e + 1])]
         for e in range(num_experts)
         for first in range(int(offsets[e]), int(offsets[e + 1]), block_m)
     ]
+    rows = [[*row, len(rows)] for row in rows]
     tiles.fill_(-1)
     if rows:
         tiles[: len(rows)] = torch.tensor(rows, dtype=tiles.dtype, device=tiles.device)

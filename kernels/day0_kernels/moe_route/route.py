@@ -53,15 +53,15 @@ def limited(choice, G: tl.constexpr, TOP_G: tl.constexpr, GP: tl.constexpr, SP: 
 
 
 @triton.jit
-def route_block(
-    logits, ids, bias, table, experts, weights, first, T, stride_logits, eps, scale,
+def route_kernel(
+    logits, ids, bias, table, experts, weights, T, stride_logits, eps, scale,
     E: tl.constexpr, K: tl.constexpr, KP: tl.constexpr, G: tl.constexpr, TOP_G: tl.constexpr,
     GP: tl.constexpr, SP: tl.constexpr, BT: tl.constexpr, SCORE: tl.constexpr, TOP2: tl.constexpr,
     RENORMALISE: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_TABLE: tl.constexpr,
 ):  # fmt: skip
-    """Route the tokens first .. first + BT - 1."""
+    """Grid (T / BT,)."""
     SIZE: tl.constexpr = E // G
-    o_t = (first + tl.arange(0, BT)).to(tl.int64)
+    o_t = tl.program_id(0).to(tl.int64) * BT + tl.arange(0, BT)
     o_k = tl.arange(0, KP)
     m_t = o_t < T
     largest = tl.zeros((BT,), dtype=tl.float32)
@@ -109,20 +109,6 @@ def route_block(
     at = o_t[:, None] * K + o_k[None, :]
     tl.store(experts + at, chosen, mask=m_k)
     tl.store(weights + at, w * scale, mask=m_k)
-
-
-@triton.jit
-def route_kernel(
-    logits, ids, bias, table, experts, weights, T, stride_logits, eps, scale,
-    E: tl.constexpr, K: tl.constexpr, KP: tl.constexpr, G: tl.constexpr, TOP_G: tl.constexpr,
-    GP: tl.constexpr, SP: tl.constexpr, BT: tl.constexpr, SCORE: tl.constexpr, TOP2: tl.constexpr,
-    RENORMALISE: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_TABLE: tl.constexpr,
-):  # fmt: skip
-    """Grid (T / BT,)."""
-    route_block(
-        logits, ids, bias, table, experts, weights, tl.program_id(0) * BT, T, stride_logits, eps,
-        scale, E, K, KP, G, TOP_G, GP, SP, BT, SCORE, TOP2, RENORMALISE, HAS_BIAS, HAS_TABLE,
-    )  # fmt: skip
 
 
 def check(logits, experts, weights, ids, bias, table, score, top_k, num_groups, top_groups,

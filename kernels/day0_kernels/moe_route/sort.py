@@ -44,28 +44,23 @@ def rank_block(experts, order, first, N, E: tl.constexpr, BR: tl.constexpr, BJ: 
 
 
 @triton.jit
-def write_tiles(count, offsets, tiles, NT, E: tl.constexpr, EP: tl.constexpr, BM: tl.constexpr,
-                BN: tl.constexpr):  # fmt: skip
+def write_tiles(count, offsets, tiles, NT, E: tl.constexpr, EP: tl.constexpr, BM: tl.constexpr):
     """Offsets and tiles from the rows per expert `count` [EP], whose bins from E on are 0."""
     o_e = tl.arange(0, EP)
     end = tl.cumsum(count, axis=0)
-    tl.store(offsets + o_e, end - count, mask=o_e <= E)
+    begin = end - count
+    tl.store(offsets + o_e, begin, mask=o_e <= E)
     needed = (count + BM - 1) // BM
-    last = tl.cumsum(needed, axis=0)
-    for start in range(0, NT, BN):
-        o_n = start + tl.arange(0, BN)
-        passed = last[None, :] <= o_n[:, None]
-        expert = tl.sum(passed.to(tl.int32), axis=1)
-        before = tl.max(tl.where(passed, last[None, :], 0), axis=1)
-        own = o_e[None, :] == expert[:, None]
-        stop = tl.sum(tl.where(own, end[None, :], 0), axis=1)
-        begin = stop - tl.sum(tl.where(own, count[None, :], 0), axis=1)
-        used = expert < E
-        at, m_n = tiles + o_n * 4, o_n < NT
-        tl.store(at, tl.where(used, expert, -1), mask=m_n)
-        tl.store(at + 1, tl.where(used, begin + (o_n - before) * BM, -1), mask=m_n)
-        tl.store(at + 2, tl.where(used, stop, -1), mask=m_n)
-        tl.store(at + 3, tl.where(used, 0, -1), mask=m_n)
+    at = tiles + (tl.cumsum(needed, axis=0) - needed) * 4
+    total = tl.sum(needed, axis=0)
+    for i in range(0, tl.max(needed, axis=0)):
+        used = i < needed
+        tl.store(at + i * 4, o_e, mask=used)
+        tl.store(at + i * 4 + 1, begin + i * BM, mask=used)
+        tl.store(at + i * 4 + 2, end, mask=used)
+        tl.store(at + i * 4 + 3, total + o_e * 0, mask=used)
+    for start in range(total * 4, NT * 4, EP):
+        tl.store(tiles + start + o_e, o_e * 0 - 1, mask=start + o_e < NT * 4)
 
 
 @triton.jit
@@ -84,7 +79,7 @@ def rank_kernel(experts, order, offsets, tiles, N, NT, E: tl.constexpr, EP: tl.c
     """Grid (1 + N / BR,): the first program writes offsets and tiles, the others the order."""
     pid = tl.program_id(0)
     if pid == 0:
-        write_tiles(count_all(experts, N, E, EP, 512), offsets, tiles, NT, E, EP, BM, 32)
+        write_tiles(count_all(experts, N, E, EP, 512), offsets, tiles, NT, E, EP, BM)
     else:
         rank_block(experts, order, (pid - 1) * BR, N, E, BR, BJ)
 
@@ -118,7 +113,7 @@ def place_kernel(experts, counts, order, offsets, tiles, N, NT, NB, E: tl.conste
         total += tl.sum(part, axis=0)
         earlier += tl.sum(tl.where((o_b < block)[:, None], part, 0), axis=0)
     if pid == 0:
-        write_tiles(tl.where(o_e < E, total, 0), offsets, tiles, NT, E, EP, BM, 32)
+        write_tiles(tl.where(o_e < E, total, 0), offsets, tiles, NT, E, EP, BM)
     else:
         base = tl.cumsum(total, axis=0) - total + earlier
         o_r = block * BR + tl.arange(0, BR)

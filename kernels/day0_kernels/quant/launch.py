@@ -16,6 +16,5 @@ class QuantLaunch:
 
 def quant_launch(*, num_groups: int, group: int) -> QuantLaunch:
     """Launch for `num_groups` groups of `group` channels."""
-    elements = num_groups * group
-    per_program = 8192 if elements >= 1 << 22 else 2048
-    return QuantLaunch(block_g=per_program // group, num_warps=4 if per_program == 8192 else 2)
+    per_program = 2048 if num_groups * group <= 1 << 20 or group >= 128 else 4096
+    return QuantLaunch(block_g=per_program // group, num_warps=2)

@@ -65,8 +65,9 @@ def quantise_kernel(
     POWER: tl.constexpr, ROUND: tl.constexpr,
 ):  # fmt: skip
     """Grid (groups / BG,). MX: `scale` is the E8M0 byte."""
-    o_g = tl.program_id(0).to(tl.int64) * BG + tl.arange(0, BG)
-    row = o_g // per_row
+    # groups are counted in 32 bits (2^31 of them hold 2^36 elements), rows addressed in 64
+    o_g = tl.program_id(0) * BG + tl.arange(0, BG)
+    row = (o_g // per_row).to(tl.int64)
     at = o_g % per_row
     column = at[:, None] * G + tl.arange(0, G)[None, :]
     m_g = o_g < num_groups

@@ -34,9 +34,9 @@ def shared_kv(
     <= p and, where num_selected > 0, selected [T, num_selected] names it (-1: none).
     """
     dtype = wide(q)
-    raw, pools = borders(window_cu_history), None
-    if compressed_entry is not None:
-        pools = borders(compressed_cu_history)
+    raw, pools, pools_first = borders(window_cu_history), [], []
+    if compressed_cu_history is not None and compressed_history_first is not None:
+        pools, pools_first = borders(compressed_cu_history), compressed_history_first.tolist()
     for index, (first, last) in enumerate(borders(cu_seqlens)):
         if first == last:
             continue
@@ -44,11 +44,10 @@ def shared_kv(
         start, stop = raw[index]
         entries = window_kv[start:stop].to(dtype)  # [s, d]
         seen = causal(at, int(window_history_first[index]), stop - start, window)
-        if pools is not None:
-            start, stop = pools[index]
-            oldest = int(compressed_history_first[index])
+        if compressed_entry is not None:
+            (start, stop), oldest = pools[index], pools_first[index]
             pooled = closed(at, oldest, stop - start, ratio)
-            if num_selected:
+            if selected is not None:
                 pooled = pooled & named(selected[first:last], oldest, stop - start)
             entries = torch.cat((entries, compressed_entry[start:stop].to(dtype)))
             seen = torch.cat((seen, pooled), dim=-1)  # [t, s + p]

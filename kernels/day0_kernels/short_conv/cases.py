@@ -14,13 +14,13 @@ PAIRS = (
         name="prefill",
         reference=f"{_AT}.reference:short_conv_prefill",
         kernel=f"{_AT}.prefill:short_conv_prefill",
-        outputs=("y", "conv_state"),
+        outputs=("y", "tail"),
     ),
     Pair(
         name="decode",
         reference=f"{_AT}.reference:short_conv_decode",
         kernel=f"{_AT}.decode:short_conv_decode",
-        outputs=("y", "conv_state"),
+        outputs=("y", "tail"),
     ),
 )
 
@@ -70,13 +70,13 @@ def inputs(case: Case, device: str, generator: torch.Generator) -> dict[str, Any
 
     slots = sequences + 2
     order = torch.randperm(slots - 1, generator=generator, device=device)[:sequences] + 1
-    conv_state = torch.full((slots, width - 1, channels), float("nan"), device=device, dtype=dtype)
+    tail = torch.full((slots, width - 1, channels), float("nan"), device=device, dtype=dtype)
     for i in carried:
-        conv_state[order[i]] = draw(width - 1, channels)
+        tail[order[i]] = draw(width - 1, channels)
     result = {
         "x": draw(tokens, channels + dims.get("pad", 0))[:, :channels],
         "weight": draw(channels, 1, width, kind=torch.float32) * 0.5,
-        "conv_state": conv_state,
+        "tail": tail,
         "y": torch.full((tokens, channels), float("nan"), device=device, dtype=dtype),
         "slot": order.to(torch.int32),
         "start": whole([9 if i in carried else 0 for i in range(sequences)]),

@@ -16,7 +16,7 @@ from day0_kernels.short_conv.prefill import activated, check, load_tap
 def decode_kernel(
     x,
     weight,
-    conv_state,
+    tail,
     y,
     slot,
     start,
@@ -43,7 +43,7 @@ def decode_kernel(
         here = m_c & (i_s < N)
         live = here & (tl.load(start + i_s, mask=i_s < N, other=0) > 0)
         i_slot = tl.load(slot + i_s, mask=i_s < N, other=0).to(tl.int64)
-        newest = tail_last(conv_state, i_slot, stride_slot, stride_tail, K) + o_c
+        newest = tail_last(tail, i_slot, stride_slot, stride_tail, K) + o_c
         new = tl.load(x + i_s * stride_x + o_c, mask=here, other=0.0)
         r_2 = tl.load(newest, mask=live, other=0.0)
         r_1 = tl.load(newest - stride_tail, mask=live & (K > 2), other=0.0)
@@ -52,35 +52,35 @@ def decode_kernel(
         out = activated(out + w_3 * new.to(tl.float32), SILU)
         # threads may share a channel: all reads of the tail before any write
         tl.debug_barrier()
-        tl.store(newest, new.to(conv_state.dtype.element_ty), mask=here)
+        tl.store(newest, new.to(tail.dtype.element_ty), mask=here)
         tl.store(newest - stride_tail, r_2, mask=here & (K > 2))
         tl.store(newest - 2 * stride_tail, r_1, mask=here & (K > 3))
         tl.store(y + i_s * stride_y + o_c, out.to(y.dtype.element_ty), mask=here)
 
 
 @triton.jit
-def tail_last(conv_state, i_slot, stride_slot, stride_tail, K: tl.constexpr):
+def tail_last(tail, i_slot, stride_slot, stride_tail, K: tl.constexpr):
     """The newest row of a slot's tail."""
-    return conv_state + i_slot * stride_slot + (K - 2) * stride_tail
+    return tail + i_slot * stride_slot + (K - 2) * stride_tail
 
 
 def short_conv_decode(
     x: torch.Tensor,
     weight: torch.Tensor,
-    conv_state: torch.Tensor,
+    tail: torch.Tensor,
     y: torch.Tensor,
     slot: torch.Tensor,
     start: torch.Tensor,
     *,
     activation: str,
 ) -> None:
-    """Write `y` [N, C] and shift `conv_state` [slots, K-1, C] in place; allocates nothing."""
-    run(x, weight, conv_state, y, slot, start, activation, None)
+    """Write `y` [N, C] and shift `tail` [slots, K-1, C] in place; allocates nothing."""
+    run(x, weight, tail, y, slot, start, activation, None)
 
 
-def run(x, weight, conv_state, y, slot, start, activation, config: Launch | None) -> None:
+def run(x, weight, tail, y, slot, start, activation, config: Launch | None) -> None:
     """Check, choose and start the kernel; the sweep passes its own `config`."""
-    check(x, weight, conv_state, y, activation)
+    check(x, weight, tail, y, activation)
     sequences, channels = x.shape
     check_shape("slot", slot, "N", (sequences,))
     if sequences == 0:
@@ -88,7 +88,7 @@ def run(x, weight, conv_state, y, slot, start, activation, config: Launch | None
     config = config or decode_launch(num_sequences=sequences, channels=channels)
     grid = (triton.cdiv(channels, config.block_c), triton.cdiv(sequences, config.rows))
     decode_kernel[grid](
-        x, weight, conv_state, y, slot, start, x.stride(0), conv_state.stride(0),
-        conv_state.stride(1), y.stride(0), sequences, channels, BC=config.block_c, BN=config.rows,
+        x, weight, tail, y, slot, start, x.stride(0), tail.stride(0),
+        tail.stride(1), y.stride(0), sequences, channels, BC=config.block_c, BN=config.rows,
         K=weight.shape[-1], SILU=activation == "silu", num_warps=config.num_warps,
     )  # fmt: skip

@@ -25,8 +25,8 @@ def peers(case: Case, arguments: dict[str, Any]) -> dict[str, tuple[Callable, Ca
             kept["y"] = out[0] if isinstance(out, tuple) else out
 
         return {"fla": (call, lambda: kept["y"])}
-    tail = a["conv_state"][a["slot"].long()].transpose(1, 2)
-    cache = torch.cat((torch.zeros_like(tail[..., :1]), tail), dim=2).contiguous()
+    rows = a["tail"][a["slot"].long()].transpose(1, 2)
+    cache = torch.cat((torch.zeros_like(rows[..., :1]), rows), dim=2).contiguous()
 
     @torch.no_grad()
     def update() -> None:

@@ -24,13 +24,13 @@ def load_tap(weight, o_c, m_c, tap: tl.constexpr, K: tl.constexpr):
 
 
 @triton.jit
-def row_at(x, tail, i_t, begin, live, o_c, m_c, stride_x, stride_tail,
+def row_at(x, before, i_t, begin, live, o_c, m_c, stride_x, stride_tail,
            K: tl.constexpr):  # fmt: skip
     """Row `i_t` of x; rows before `begin` come from the tail, or are zero."""
     back = i_t - begin
     p_x = x + i_t * stride_x + o_c
     inside = tl.load(p_x, mask=m_c & (back >= 0), other=0.0).to(tl.float32)
-    p_tail = tail + (K - 1 + back) * stride_tail + o_c
+    p_tail = before + (K - 1 + back) * stride_tail + o_c
     before = tl.load(p_tail, mask=m_c & live & (back < 0) & (back >= 1 - K), other=0.0)
     return inside + before.to(tl.float32)
 
@@ -44,7 +44,7 @@ def activated(y, SILU: tl.constexpr):
 def prefill_kernel(
     x,
     weight,
-    conv_state,
+    tail,
     y,
     cu_seqlens,
     slot,
@@ -68,25 +68,25 @@ def prefill_kernel(
     o_c = (tl.program_id(0) * BC + tl.arange(0, BC)).to(tl.int64)
     m_c = o_c < C
     live = tl.load(start + i_s) > 0
-    tail = conv_state + tl.load(slot + i_s).to(tl.int64) * stride_slot
+    before = tail + tl.load(slot + i_s).to(tl.int64) * stride_slot
     w_0 = load_tap(weight, o_c, m_c, 0, K)
     w_1 = load_tap(weight, o_c, m_c, 1, K)
     w_2 = load_tap(weight, o_c, m_c, 2, K)
     w_3 = load_tap(weight, o_c, m_c, 3, K)
-    r_0 = row_at(x, tail, t_0 - 3, begin, live, o_c, m_c, stride_x, stride_tail, K)
-    r_1 = row_at(x, tail, t_0 - 2, begin, live, o_c, m_c, stride_x, stride_tail, K)
-    r_2 = row_at(x, tail, t_0 - 1, begin, live, o_c, m_c, stride_x, stride_tail, K)
+    r_0 = row_at(x, before, t_0 - 3, begin, live, o_c, m_c, stride_x, stride_tail, K)
+    r_1 = row_at(x, before, t_0 - 2, begin, live, o_c, m_c, stride_x, stride_tail, K)
+    r_2 = row_at(x, before, t_0 - 1, begin, live, o_c, m_c, stride_x, stride_tail, K)
     if t_0 == begin:
-        n_1 = row_at(x, tail, end - 3, begin, live, o_c, m_c, stride_x, stride_tail, K)
-        n_2 = row_at(x, tail, end - 2, begin, live, o_c, m_c, stride_x, stride_tail, K)
-        n_3 = row_at(x, tail, end - 1, begin, live, o_c, m_c, stride_x, stride_tail, K)
+        n_1 = row_at(x, before, end - 3, begin, live, o_c, m_c, stride_x, stride_tail, K)
+        n_2 = row_at(x, before, end - 2, begin, live, o_c, m_c, stride_x, stride_tail, K)
+        n_3 = row_at(x, before, end - 1, begin, live, o_c, m_c, stride_x, stride_tail, K)
         tl.debug_barrier()
-        dtype: tl.constexpr = conv_state.dtype.element_ty
-        tl.store(tail + (K - 2) * stride_tail + o_c, n_3.to(dtype), mask=m_c)
+        dtype: tl.constexpr = tail.dtype.element_ty
+        tl.store(before + (K - 2) * stride_tail + o_c, n_3.to(dtype), mask=m_c)
         if K > 2:
-            tl.store(tail + (K - 3) * stride_tail + o_c, n_2.to(dtype), mask=m_c)
+            tl.store(before + (K - 3) * stride_tail + o_c, n_2.to(dtype), mask=m_c)
         if K > 3:
-            tl.store(tail + o_c, n_1.to(dtype), mask=m_c)
+            tl.store(before + o_c, n_1.to(dtype), mask=m_c)
     p_x = x + t_0 * stride_x + o_c
     p_y = y + t_0 * stride_y + o_c
     out: tl.constexpr = y.dtype.element_ty
@@ -111,7 +111,7 @@ def prefill_kernel(
         p_y += 4 * stride_y
 
 
-def check(x, weight, conv_state, y, activation) -> None:
+def check(x, weight, tail, y, activation) -> None:
     """Raise ValueError for a wrong shape, number of taps or activation."""
     check_choice("activation", activation, ("silu", "none"))
     tokens, channels = x.shape
@@ -121,7 +121,7 @@ def check(x, weight, conv_state, y, activation) -> None:
     check_shape("x", x, "T, C", (tokens, channels))
     check_shape("y", y, "T, C", (tokens, channels))
     check_shape("weight", weight, "C, 1, K", (channels, 1, width))
-    check_shape("conv_state", conv_state[0], "K-1, C", (width - 1, channels))
+    check_shape("tail", tail[0], "K-1, C", (width - 1, channels))
     if not weight.is_contiguous():
         raise ValueError("weight must be contiguous [C, 1, K]")
 
@@ -129,7 +129,7 @@ def check(x, weight, conv_state, y, activation) -> None:
 def short_conv_prefill(
     x: torch.Tensor,
     weight: torch.Tensor,
-    conv_state: torch.Tensor,
+    tail: torch.Tensor,
     y: torch.Tensor,
     cu_seqlens: torch.Tensor,
     slot: torch.Tensor,
@@ -137,24 +137,24 @@ def short_conv_prefill(
     *,
     activation: str,
 ) -> None:
-    """Write `y` [T, C], which must not overlap x, and update `conv_state` in place; reference.py.
+    """Write `y` [T, C], which must not overlap x, and update `tail` in place; reference.py.
 
     Allocates nothing; the grid depends on T and N only.
     """
-    run(x, weight, conv_state, y, cu_seqlens, slot, start, activation, None)
+    run(x, weight, tail, y, cu_seqlens, slot, start, activation, None)
 
 
-def run(x, weight, conv_state, y, cu_seqlens, slot, start, activation,
+def run(x, weight, tail, y, cu_seqlens, slot, start, activation,
         config: Launch | None) -> None:  # fmt: skip
     """Check, choose and start the kernel; the sweep passes its own `config`."""
-    check(x, weight, conv_state, y, activation)
+    check(x, weight, tail, y, activation)
     (tokens, channels), sequences = x.shape, slot.shape[0]
     if tokens == 0 or sequences == 0:
         return
     config = config or prefill_launch(channels=channels)
     grid = (triton.cdiv(channels, config.block_c), tokens // config.rows + sequences + 1)
     prefill_kernel[grid](
-        x, weight, conv_state, y, cu_seqlens, slot, start, x.stride(0), conv_state.stride(0),
-        conv_state.stride(1), y.stride(0), sequences, channels, BC=config.block_c, BT=config.rows,
+        x, weight, tail, y, cu_seqlens, slot, start, x.stride(0), tail.stride(0),
+        tail.stride(1), y.stride(0), sequences, channels, BC=config.block_c, BT=config.rows,
         K=weight.shape[-1], SILU=activation == "silu", num_warps=config.num_warps,
     )  # fmt: skip

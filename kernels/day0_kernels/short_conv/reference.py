@@ -10,7 +10,7 @@ import torch.nn.functional as F
 def short_conv_prefill(
     x: torch.Tensor,
     weight: torch.Tensor,
-    conv_state: torch.Tensor,
+    tail: torch.Tensor,
     y: torch.Tensor,
     cu_seqlens: torch.Tensor,
     slot: torch.Tensor,
@@ -18,7 +18,7 @@ def short_conv_prefill(
     *,
     activation: str,
 ) -> None:
-    """Write `y` [T, C] and update `conv_state` [slots, K-1, C] in place (oldest row first).
+    """Write `y` [T, C] and update `tail` [slots, K-1, C] in place (oldest row first).
 
     x [T, C], weight [C, 1, K]; cu_seqlens [N+1]; slot, start [N]. y_t is the sum of
     weight[K-1-j] * x_{t-j}, then `activation` ("silu" or "none"). Before the first token stand
@@ -32,19 +32,19 @@ def short_conv_prefill(
         if first == last:
             continue
         at = int(slot[index])
-        tail = x.new_zeros(width - 1, channels, dtype=dtype)
+        before = x.new_zeros(width - 1, channels, dtype=dtype)
         if int(start[index]) > 0:
-            tail = conv_state[at].to(dtype)
-        rows = torch.cat((tail, x[first:last].to(dtype)))  # [K-1+L, C]
+            before = tail[at].to(dtype)
+        rows = torch.cat((before, x[first:last].to(dtype)))  # [K-1+L, C]
         out = sum(rows[j : j + last - first] * taps[:, j] for j in range(width))  # [L, C]
         y[first:last] = (F.silu(out) if activation == "silu" else out).to(y.dtype)
-        conv_state[at] = rows[last - first :].to(conv_state.dtype)
+        tail[at] = rows[last - first :].to(tail.dtype)
 
 
 def short_conv_decode(
     x: torch.Tensor,
     weight: torch.Tensor,
-    conv_state: torch.Tensor,
+    tail: torch.Tensor,
     y: torch.Tensor,
     slot: torch.Tensor,
     start: torch.Tensor,
@@ -53,13 +53,13 @@ def short_conv_decode(
 ) -> None:
     """One token per sequence (T = N): as `short_conv_prefill` with every length 1."""
     bounds = torch.arange(x.shape[0] + 1)
-    short_conv_prefill(x, weight, conv_state, y, bounds, slot, start, activation=activation)
+    short_conv_prefill(x, weight, tail, y, bounds, slot, start, activation=activation)
 
 
 def short_conv(
     x: torch.Tensor,
     weight: torch.Tensor,
-    conv_state: torch.Tensor,
+    tail: torch.Tensor,
     y: torch.Tensor,
     cu_seqlens: torch.Tensor,
     slot: torch.Tensor,
@@ -71,7 +71,7 @@ def short_conv(
 ) -> None:
     """The general form: as `short_conv_prefill`, with a bias [C] and taps `dilation` tokens apart.
 
-    y_t is the sum of weight[K-1-j] * x_{t - j*dilation}; conv_state [slots, (K-1)*dilation, C].
+    y_t is the sum of weight[K-1-j] * x_{t - j*dilation}; tail [slots, (K-1)*dilation, C].
     """
     dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
     channels, width = weight.shape[0], weight.shape[-1]
@@ -82,13 +82,13 @@ def short_conv(
         if first == last:
             continue
         at = int(slot[index])
-        tail = x.new_zeros(reach, channels, dtype=dtype)
+        before = x.new_zeros(reach, channels, dtype=dtype)
         if int(start[index]) > 0:
-            tail = conv_state[at].to(dtype)
-        rows = torch.cat((tail, x[first:last].to(dtype)))  # [reach+L, C]
+            before = tail[at].to(dtype)
+        rows = torch.cat((before, x[first:last].to(dtype)))  # [reach+L, C]
         length = last - first
         out = sum(rows[j * dilation : j * dilation + length] * taps[:, j] for j in range(width))
         if bias is not None:
             out = out + bias.to(dtype)
         y[first:last] = (F.silu(out) if activation == "silu" else out).to(y.dtype)
-        conv_state[at] = rows[length:].to(conv_state.dtype)
+        tail[at] = rows[length:].to(tail.dtype)

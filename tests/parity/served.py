@@ -1,0 +1,64 @@
+"""Serving known sequences through the engine: every row that any step computed is recorded, and
+each next token is the sequence's own, whatever the logits say."""
+
+from collections.abc import Iterable, Mapping
+
+import torch
+
+from day0.runtime.engine import Engine, Limits
+from day0.runtime.request import Request
+from day0.runtime.sampling import Sampling
+from day0.runtime.session import Session
+from day0.runtime.step import Step
+
+
+class Served:
+    """Engine runs over a session. `hidden`, `logits`: by sequence number and position, the latest
+    row computed there; `batches`: sequences of each step; `again`: rows computed more than once."""
+
+    def __init__(self, session: Session, limits: Limits) -> None:
+        self.session = session
+        self.engine = Engine(self._run, limits, torch.device("cpu"), history=session.history)
+        self.requests: dict[int, Request] = {}
+        self.sequences: dict[int, tuple[int, ...]] = {}
+        self.hidden: dict[int, dict[int, torch.Tensor]] = {}
+        self.logits: dict[int, dict[int, torch.Tensor]] = {}
+        self.batches: list[tuple[str, tuple[int, ...]]] = []
+        self.again = 0
+        graph = session.programs["prefill"].graph
+        taken = next(op for op in graph.ops if op.family == "take_rows")
+        self._rows = taken.inputs[0][1]  # after the final norm, all rows of a step
+
+    def serve(self, sequences: Iterable[tuple[int, tuple[int, ...], int]]) -> None:
+        """Serve (number, ids, length of the prompt) in this order until all ids were fed."""
+        for number, ids, prompt in sequences:
+            sampling = Sampling(max_new_tokens=len(ids) - prompt + 1)
+            self.sequences[number] = ids
+            self.hidden[number], self.logits[number] = {}, {}
+            self.requests[number] = self.engine.add(ids[:prompt], sampling)
+        for _ in self.engine.serve():
+            pass
+
+    def rows(self, table: Mapping[int, torch.Tensor]) -> tuple[list[int], torch.Tensor]:
+        """(positions, [rows, ...]) of one sequence in `hidden` or `logits`."""
+        places = sorted(table)
+        return places, torch.stack([table[place] for place in places])
+
+    def _run(self, step: Step, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        name = self.session.logits_name
+        found = self.session.run(step, inputs, keep=(self._rows,))
+        at = {request.slot: number for number, request in self.requests.items() if request.slot}
+        forced = torch.zeros_like(found[name])
+        for row, slot in enumerate(step.slot.tolist()):
+            number = at[slot]
+            first, last = step.cu_seqlens[row : row + 2].tolist()
+            start = int(step.start[row])
+            for offset in range(last - first):
+                self.again += start + offset in self.hidden[number]
+                self.hidden[number][start + offset] = found[self._rows][first + offset]
+            end = start + last - first
+            self.logits[number][end - 1] = found[name][row]
+            ids = self.sequences[number]
+            forced[row, ids[end] if end < len(ids) else 0] = 1
+        self.batches.append((step.phase, tuple(step.length.tolist())))
+        return forced

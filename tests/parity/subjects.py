@@ -1,0 +1,113 @@
+"""A tiny checkpoint with what transformers says about some sequences, and day0's session over it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from day0.checkpoint.load import load
+from day0.ir.recipe import RECIPES
+from day0.models.read import read_model
+from day0.runtime.session import Session, Sizes, open_session
+from tests import tiny as tinies
+
+# Prompts longer than every top-k, window and pool of the tiny checkpoints, in fp32.
+PROMPT, DECODED = 45, 20
+OTHERS = ((29, 9), (17, 14))  # (prompt, decoded) of the sequences served beside
+TOLERANCE = 1e-4
+ATTEMPTS = 12
+SIZES = Sizes(tokens=512, sequences=4, chunk=128)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sequence:
+    """Ids of which the first `prompt` are the prompt and the rest are fed one by one; `hidden`
+    [T, H] and `logits` [T, V] (None: a class without a head) of the oracle; rows from `clear` on
+    hang on a choice that the oracle does not make clearly."""
+
+    ids: tuple[int, ...]
+    prompt: int
+    hidden: torch.Tensor
+    logits: torch.Tensor | None
+    clear: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """One type: its checkpoint, the session, and sequences with the oracle's values."""
+
+    kind: str
+    checkpoint: tinies.TinyCheckpoint
+    session: Session
+    sequences: tuple[Sequence, ...]
+
+
+def opened(folder: Path, stated: Mapping[str, Any] | None = None, sizes: Sizes = SIZES) -> Session:
+    """day0's session over a folder, on the definitions, in fp32."""
+    checkpoint = load(str(folder))
+    model = read_model(checkpoint, stated).model
+    return open_session(
+        model, RECIPES["fp32"], headers=checkpoint.headers, folder=folder, sizes=sizes
+    )
+
+
+def subject_of(checkpoint: tinies.TinyCheckpoint, seed: int) -> Subject:
+    oracle = tinies.model(checkpoint)
+    return Subject(
+        kind=checkpoint.type_name,
+        checkpoint=checkpoint,
+        session=opened(checkpoint.folder),
+        sequences=(
+            greedy(oracle, PROMPT, DECODED, seed),
+            *(drawn(oracle, *lengths, seed + 7919 * n) for n, lengths in enumerate(OTHERS, 1)),
+        ),
+    )
+
+
+def greedy(oracle: tinies.TinyModel, prompt: int, decoded: int, seed: int) -> Sequence:
+    """A prompt and the oracle's own greedy continuation (random where it has no head), clear to
+    the end if chance gives one in a few attempts."""
+    best = None
+    for attempt in range(ATTEMPTS):
+        ids = oracle.clear_prompt(prompt, seed=seed + 104729 * attempt)
+        for number in range(decoded):
+            ids = torch.cat((ids, next_id(oracle, ids, seed + number)))
+        found = judged(oracle, ids, prompt)
+        if best is None or found.clear > best.clear:
+            best = found
+        if best.clear == len(ids):
+            break
+    assert best is not None
+    return best
+
+
+def drawn(oracle: tinies.TinyModel, prompt: int, decoded: int, seed: int) -> Sequence:
+    """Random ids."""
+    return judged(oracle, oracle.clear_prompt(prompt + decoded, seed=seed), prompt)
+
+
+def next_id(oracle: tinies.TinyModel, ids: torch.Tensor, seed: int) -> torch.Tensor:
+    if oracle.module.get_output_embeddings() is None:
+        vocab = oracle.module.config.get_text_config(decoder=True).vocab_size
+        return torch.randint(vocab, (1,), generator=torch.Generator().manual_seed(seed))
+    return oracle.logits(ids)[-1:].argmax(-1)
+
+
+def judged(oracle: tinies.TinyModel, ids: torch.Tensor, prompt: int) -> Sequence:
+    has_head = oracle.module.get_output_embeddings() is not None
+    return Sequence(
+        ids=tuple(ids.tolist()),
+        prompt=prompt,
+        hidden=oracle.hidden(ids),
+        logits=oracle.logits(ids) if has_head else None,
+        clear=oracle.num_clear_rows(ids),
+    )
+
+
+def apart(ours: torch.Tensor, theirs: torch.Tensor) -> float:
+    """max |a - b| / max |b|; infinite where shapes differ or a value is no number."""
+    if ours.shape != theirs.shape or not bool(ours.isfinite().all()):
+        return float("inf")
+    return float((ours - theirs).abs().max() / theirs.abs().max())
