@@ -13,7 +13,6 @@ from day0.analysis.proof import Proof, prove
 from day0.checkpoint.headers import Headers
 from day0.checkpoint.load import load
 from day0.checkpoint.source import Checkpoint
-from day0.errors import Day0Error
 from day0.ir import format as formats
 from day0.ir.fact import Fact, Finding
 from day0.ir.graph import Model
@@ -22,6 +21,7 @@ from day0.ir.weight import leaves
 from day0.models import ModelSpec
 from day0.models.quant_config import QuantConfig
 from day0.models.read import guesses, read_model
+from day0.models.recipes import recipe_called
 from day0.registry.family import Context
 
 CONTEXTS = {
@@ -81,16 +81,6 @@ def analyze(
         return _of_catalog(name, recipe, stated)
     checkpoint = load(name, require_headers=require_headers, cache_dir=cache_dir, progress=progress)
     return of_checkpoint(checkpoint, recipe=recipe, stated=stated)
-
-
-def recipe_called(name: str) -> Recipe:
-    """A built-in recipe; Day0Error with the names otherwise."""
-    if name not in RECIPES:
-        raise Day0Error(
-            f"--quant is {name!r}; it must be one of {', '.join(RECIPES)}",
-            hint="day0 analyze MODEL --quant fp8",
-        )
-    return RECIPES[name]
 
 
 def of_checkpoint(

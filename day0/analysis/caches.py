@@ -26,8 +26,7 @@ class CacheTotals:
 
 def entry_bytes(cache: CacheSpec, recipe: Recipe) -> int:
     """Bytes of one entry."""
-    form = recipe.cache(cache)
-    return sum(stored_bytes(form, spec.dims) for _, spec in cache.parts)
+    return sum(stored_bytes(recipe.part(cache, part), spec.dims) for part, spec in cache.parts)
 
 
 def bytes_at(cache: CacheSpec, recipe: Recipe, num_tokens: int) -> int:

@@ -17,8 +17,9 @@ def shapes_of(op: Op, graph: Graph, model: Model, recipe: Recipe) -> Shapes:
     caches = {}
     for use in op.caches:
         cache = model.caches[use.cache]
-        form = recipe.cache(cache)
-        caches[use.slot] = tuple(replace(spec, format=form) for _, spec in cache.parts)
+        caches[use.slot] = tuple(
+            replace(spec, format=recipe.part(cache, part)) for part, spec in cache.parts
+        )
     return Shapes(
         inputs={slot: graph.values[value] for slot, value in op.inputs},
         weights=weights,

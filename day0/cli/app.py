@@ -7,6 +7,7 @@ import typer
 from day0 import __version__
 from day0.cli.analyze import analyze
 from day0.cli.output import errors
+from day0.cli.run import run
 from day0.errors import Day0Error
 
 app = typer.Typer(
@@ -17,6 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(analyze)
+app.command()(run)
 
 
 def _version(value: bool) -> None:

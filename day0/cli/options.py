@@ -38,3 +38,93 @@ CacheDir = Annotated[
         show_default=False,
     ),
 ]
+Plugin = Annotated[
+    Path | None,
+    typer.Option(
+        "--plugin",
+        metavar="DIR",
+        help="Folder whose plugin.py registers operators and mechanisms.",
+        show_default=False,
+    ),
+]
+Backend = Annotated[
+    str,
+    typer.Option(
+        "--backend", metavar="NAME", help="auto, or reference: the definitions in plain torch."
+    ),
+]
+Device = Annotated[
+    str, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N.")
+]
+Dummy = Annotated[
+    bool, typer.Option("--dummy", help="Make the weights up; no weights are read.")
+]
+Layers = Annotated[
+    int | None,
+    typer.Option("--layers", metavar="N", help="Run the first N layers.", show_default=False),
+]
+MaxContext = Annotated[
+    int | None,
+    typer.Option(
+        "--max-context",
+        metavar="N",
+        min=1,
+        help="Tokens one sequence may hold (default: what the model states).",
+        show_default=False,
+    ),
+]
+MaxBatch = Annotated[
+    int, typer.Option("--max-batch", metavar="N", min=1, help="Sequences served at once.")
+]
+Prompt = Annotated[
+    list[str] | None,
+    typer.Option("--prompt", metavar="TEXT", help="Text to continue; repeatable.",
+                 show_default=False),
+]  # fmt: skip
+PromptFile = Annotated[
+    Path | None,
+    typer.Option("--prompt-file", metavar="FILE", help="A file whose text is continued.",
+                 show_default=False),
+]  # fmt: skip
+Prompts = Annotated[
+    Path | None,
+    typer.Option(
+        "--prompts",
+        metavar="FILE",
+        help="JSONL: prompt, ids or messages a line, with sampling of its own.",
+        show_default=False,
+    ),
+]
+Chat = Annotated[
+    bool, typer.Option("--chat", help="Put prompts into the model's chat template.")
+]
+InputLen = Annotated[
+    int | None,
+    typer.Option("--input-len", metavar="N", min=1, show_default=False,
+                 help="Made-up load: prompts of N random ids, ends ignored."),
+]  # fmt: skip
+Batch = Annotated[
+    int,
+    typer.Option("--batch", metavar="N", min=1, help="Made-up load: how many prompts at once."),
+]
+MaxNewTokens = Annotated[
+    int, typer.Option("--max-new-tokens", metavar="N", help="Ids to produce at most.")
+]
+Temperature = Annotated[
+    float, typer.Option("--temperature", metavar="X", help="0: the likeliest id, always.")
+]
+TopP = Annotated[
+    float, typer.Option("--top-p", metavar="X", help="Draw from the likeliest ids that sum to X.")
+]
+TopK = Annotated[
+    int, typer.Option("--top-k", metavar="N", help="Draw from the N likeliest ids; 0: from all.")
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of draws and made-up weights.")]
+Stop = Annotated[
+    list[str] | None,
+    typer.Option("--stop", metavar="TEXT", help="End where this text comes; repeatable.",
+                 show_default=False),
+]  # fmt: skip
+IgnoreEos = Annotated[
+    bool, typer.Option("--ignore-eos", help="Go on behind the model's end ids.")
+]

@@ -26,7 +26,7 @@ def short_conv(
         span=(size - 1) * dilation,
         role="conv",
         slotted=True,
-        parts=(("conv_state", TensorSpec(dims=(channels,), format=b.plain)),),
+        parts=(("tail", TensorSpec(dims=(channels,), format=b.plain)),),
     )
     return b.op(
         "short_conv",

@@ -64,7 +64,8 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
         ),
         forms=alternatives,
     )
-    for block in (*BLOCKS, "expert_dtype"):  # models.quant_config reads these and reports what it does not know
+    # models.quant_config reads these and reports what it does not know.
+    for block in (*BLOCKS, "expert_dtype"):
         cfg.mark_read(block)
         cfg.mark_read(cfg.inside + block)
     findings: list[Finding] = []

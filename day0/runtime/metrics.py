@@ -12,7 +12,7 @@ from statistics import median
 FORMULAS = {
     "ttft_ms": "first token - sent",
     "tpot_ms": "(latency - ttft) / (output tokens - 1)",
-    "itl_ms": "gap before each token after the first moment's, shared by the tokens of a moment",
+    "itl_ms": "gap before each token but the first, shared by the tokens of one moment",
     "e2el_ms": "last token - sent",
     "request_throughput": "completed requests / duration, per second",
     "output_throughput": "output tokens / duration, per second",
@@ -57,8 +57,8 @@ class Timing:
 
     @property
     def itl_ms(self) -> tuple[float, ...]:
-        """Gaps between tokens: output tokens - 1 of them where the first moment brought one. The
-        first moment's gap is the TTFT and stands in no list."""
+        """Gaps between tokens, output tokens - 1 of them: they sum to latency - ttft. What came
+        before the first moment is the TTFT and stands in no list."""
         gaps: list[float] = [0.0] * (self.arrivals[0][1] - 1) if self.arrivals else []
         for (before, _), (at, count) in zip(self.arrivals, self.arrivals[1:], strict=False):
             gaps.extend([(at - before) * 1e3 / count] * count)

@@ -94,13 +94,22 @@ def in_graph(function: Callable[[], object]) -> float:
 
 
 def ceilings() -> dict[str, float]:
-    """Measured rates of this chip: `bytes` per second of a copy, `bf16` and `fp32` FLOP/s."""
+    """Measured rates of this chip: `bytes` per second of a copy, `bf16`, `fp8`, `fp32` FLOP/s."""
     source = torch.randint(0, 100, (1 << 29,), dtype=torch.int32, device="cuda")
     target = torch.empty_like(source)
     a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    times = interleaved({"copy": lambda: target.copy_(source), "matmul": lambda: a @ b})
+    low = a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn).T
+    one = torch.ones((), device="cuda")
+    times = interleaved(
+        {
+            "copy": lambda: target.copy_(source),
+            "matmul": lambda: a @ b,
+            "fp8": lambda: torch._scaled_mm(*low, one, one, out_dtype=torch.bfloat16),
+        }
+    )
     return {
         "bytes": 2 * source.numel() * 4 / times["copy"].median_us * 1e6,
         "bf16": 2 * 8192**3 / times["matmul"].median_us * 1e6,
+        "fp8": 2 * 8192**3 / times["fp8"].median_us * 1e6,
         "fp32": 60e12,
     }

@@ -1,6 +1,6 @@
 """One elementwise function."""
 
-from day0.registry.family import Family, word
+from day0.registry.family import Family, reference, word
 
 FAMILY = Family(
     name="activation",
@@ -10,4 +10,5 @@ FAMILY = Family(
     attrs={"function": word("silu", "sigmoid", "gelu", "gelu_tanh", "relu", "relu2", "softplus")},
     infer=lambda s: {"y": s.inputs["x"]},
     flops=lambda s, c: 4.0 * s.width("x"),
+    impls=(reference("day0_kernels.basic.reference:activation"),),
 )

@@ -1,6 +1,6 @@
 """y = a * scale_a + b * scale_b."""
 
-from day0.registry.family import Family, Impl, real
+from day0.registry.family import Family, Impl, real, reference
 
 FAMILY = Family(
     name="add",
@@ -10,5 +10,8 @@ FAMILY = Family(
     attrs={"scale_a": real(1.0), "scale_b": real(1.0)},
     infer=lambda s: {"y": s.inputs["a"]},
     flops=lambda s, c: 1.0 * s.width("a"),
-    impls=(Impl(backend="library", entry="torch:add", attrs={"scale_a": (1.0,)}),),
+    impls=(
+        reference("day0_kernels.basic.reference:add"),
+        Impl(backend="library", entry="torch:add", attrs={"scale_a": (1.0,)}),
+    ),
 )

@@ -1,6 +1,6 @@
 """Attention residuals: a softmax over residual blocks by a learned query (arXiv:2603.15031)."""
 
-from day0.registry.family import Family, Shapes, flag, real
+from day0.registry.family import Family, Shapes, flag, real, reference
 
 
 def _sources(shapes: Shapes) -> int:
@@ -16,4 +16,5 @@ FAMILY = Family(
     attrs={"eps": real(), "scale": real(1.0), "normed_values": flag(False)},
     infer=lambda s: {"y": s.inputs["x0"]},
     flops=lambda s, c: 6.0 * _sources(s) * s.width("x0"),
+    impls=(reference("day0_kernels.attn_residual.reference:attn_residual"),),
 )

@@ -1,7 +1,7 @@
 """Entries pooled over consecutive tokens and written when their last token has come."""
 
 from day0.registry.families.rope import TABLE
-from day0.registry.family import Attr, Context, Family, Shapes, flag, number, real, word
+from day0.registry.family import Attr, Context, Family, Shapes, flag, number, real, reference, word
 
 # A pool that is not rotated has no table.
 _OPTIONAL_TABLE = {
@@ -42,4 +42,5 @@ FAMILY = Family(
     infer=lambda s: {},
     flops=lambda s, c: 8.0 * s.width("x"),
     entries=_entries,
+    impls=(reference("day0_kernels.compress.reference:compress"),),
 )

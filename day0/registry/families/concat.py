@@ -1,7 +1,7 @@
 """Channels of several values side by side."""
 
 from day0.ir.tensor import TensorSpec
-from day0.registry.family import Family, Impl
+from day0.registry.family import Family, Impl, reference
 
 FAMILY = Family(
     name="concat",
@@ -12,5 +12,8 @@ FAMILY = Family(
         "y": TensorSpec(dims=(s.rows("x0"), sum(spec.width for spec in s.inputs.values())))
     },
     flops=lambda s, c: 0.0,
-    impls=(Impl(backend="library", entry="torch:cat"),),
+    impls=(
+        reference("day0_kernels.basic.reference:concat"),
+        Impl(backend="library", entry="torch:cat"),
+    ),
 )

@@ -1,7 +1,7 @@
 """Rows of a table by token id."""
 
 from day0.ir.tensor import TensorSpec
-from day0.registry.family import Family, Impl, real
+from day0.registry.family import Family, Impl, real, reference
 
 FAMILY = Family(
     name="embedding",
@@ -13,5 +13,8 @@ FAMILY = Family(
     infer=lambda s: {"y": TensorSpec(dims=(s.rows("ids"), s.weights["table"].dims[1]))},
     flops=lambda s, c: 0.0,
     share=lambda s, c: {"table": 1 / int(s.weights["table"].dims[0])},
-    impls=(Impl(backend="library", entry="torch.nn.functional:embedding"),),
+    impls=(
+        reference("day0_kernels.basic.reference:embedding"),
+        Impl(backend="library", entry="torch.nn.functional:embedding"),
+    ),
 )

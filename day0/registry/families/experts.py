@@ -1,7 +1,7 @@
 """The chosen experts' gated feed-forwards, weighted and summed."""
 
 from day0.registry.families.glu import ATTRS
-from day0.registry.family import Context, Family, Shapes, number
+from day0.registry.family import Context, Family, Shapes, number, reference
 
 
 def distinct(num_experts: int, top_k: int, rows: int, local: int | None = None) -> float:
@@ -35,4 +35,5 @@ FAMILY = Family(
     infer=lambda s: {"y": s.inputs["x"]},
     flops=_flops,
     share=_share,
+    impls=(reference("day0_kernels.experts.reference:experts"),),
 )

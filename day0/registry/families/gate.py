@@ -1,6 +1,6 @@
 """y = x * activation(g), elementwise or one g per head."""
 
-from day0.registry.family import Family, number, word
+from day0.registry.family import Family, number, reference, word
 
 FAMILY = Family(
     name="gate",
@@ -10,4 +10,5 @@ FAMILY = Family(
     attrs={"activation": word("sigmoid", "silu", "softplus", "none"), "num_heads": number(0)},
     infer=lambda s: {"y": s.inputs["x"]},
     flops=lambda s, c: 4.0 * s.width("x"),
+    impls=(reference("day0_kernels.basic.reference:gate"),),
 )

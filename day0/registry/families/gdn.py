@@ -1,7 +1,7 @@
 """Gated delta net: delta rule with one decay per value head (arXiv:2412.06464)."""
 
 from day0.ir.tensor import TensorSpec
-from day0.registry.family import Context, Family, Shapes, number, real
+from day0.registry.family import Context, Family, Shapes, number, real, reference
 
 
 def _flops(shapes: Shapes, context: Context) -> float:
@@ -29,4 +29,5 @@ FAMILY = Family(
     },
     flops=_flops,
     entries=lambda s, c: {"state": 2.0} if c.phase == "decode" else {},
+    impls=(reference("day0_kernels.gdn.reference:gdn"),),
 )

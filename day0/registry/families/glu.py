@@ -1,6 +1,6 @@
 """Gated activation of a feed-forward: f(gate) * up, with the published clamps."""
 
-from day0.registry.family import Attr, Family, real, word
+from day0.registry.family import Attr, Family, real, reference, word
 
 FUNCTIONS = ("silu", "gelu", "gelu_tanh", "relu2", "relu", "swigluoai", "situ")
 
@@ -24,4 +24,5 @@ FAMILY = Family(
     attrs=ATTRS,
     infer=lambda s: {"y": s.inputs["up"]},
     flops=lambda s, c: 6.0 * s.width("up"),
+    impls=(reference("day0_kernels.basic.reference:glu"),),
 )

@@ -1,7 +1,7 @@
 """Softmax attention with grouped key/value heads over a cache of keys and values."""
 
 from day0.ir.tensor import TensorSpec
-from day0.registry.family import Attr, Context, Family, Impl, Shapes, number, real
+from day0.registry.family import Attr, Context, Family, Impl, Shapes, number, real, reference
 
 
 def seen(shapes: Shapes, context: Context) -> float:
@@ -38,6 +38,7 @@ FAMILY = Family(
     flops=_flops,
     entries=lambda s, c: {"kv": seen(s, c)},
     impls=(
+        reference("day0_kernels.gqa.reference:gqa"),
         Impl(
             backend="library",
             entry="torch.nn.functional:scaled_dot_product_attention",

@@ -1,7 +1,7 @@
 """Hyper-connections, reading: a block's input from m residual streams, and how to write back."""
 
 from day0.ir.tensor import TensorSpec
-from day0.registry.family import Family, Shapes, number, real, word
+from day0.registry.family import Family, Shapes, number, real, reference, word
 
 
 def _out(shapes: Shapes) -> dict[str, TensorSpec]:
@@ -46,4 +46,5 @@ FAMILY = Family(
     },
     infer=_out,
     flops=_flops,
+    impls=(reference("day0_kernels.hyper_connection.reference:hyper_connection"),),
 )

@@ -1,7 +1,7 @@
 """Gated hyper-connections (Qwen4-Exp): a low-rank sigmoid mix of normed streams."""
 
 from day0.ir.tensor import TensorSpec
-from day0.registry.family import Family, Shapes, flag, number, real
+from day0.registry.family import Family, Shapes, flag, number, real, reference
 
 
 def _out(shapes: Shapes) -> dict[str, TensorSpec]:
@@ -25,4 +25,5 @@ FAMILY = Family(
     flops=lambda s, c: (
         2.0 * (s.size("down") + s.size("up") + s.size("inject")) + 8.0 * s.width("x")
     ),
+    impls=(reference("day0_kernels.hyper_connection.reference:hyper_gate"),),
 )

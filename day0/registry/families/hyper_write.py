@@ -1,6 +1,6 @@
 """Hyper-connections, writing: the block's output spread over the streams, the streams mixed."""
 
-from day0.registry.family import Context, Family, Shapes, number
+from day0.registry.family import Context, Family, Shapes, number, reference
 
 
 def _flops(shapes: Shapes, context: Context) -> float:
@@ -16,4 +16,5 @@ FAMILY = Family(
     attrs={"num_streams": number()},
     infer=lambda s: {"y": s.inputs["x"]},
     flops=_flops,
+    impls=(reference("day0_kernels.hyper_connection.reference:hyper_write"),),
 )

@@ -1,7 +1,7 @@
 """Lightning indexer: cheap scores over the history, the best k of them."""
 
 from day0.ir.tensor import TensorSpec
-from day0.registry.family import Context, Family, Shapes, flag, number, real, word
+from day0.registry.family import Context, Family, Shapes, flag, number, real, reference, word
 
 
 def _candidates(shapes: Shapes, context: Context) -> float:
@@ -41,4 +41,5 @@ FAMILY = Family(
     },
     flops=lambda s, c: 2.0 * s.attrs["num_heads"] * s.attrs["head_dim"] * _candidates(s, c),
     entries=lambda s, c: {"keys": _candidates(s, c)},
+    impls=(reference("day0_kernels.indexer.reference:indexer"),),
 )

@@ -1,13 +1,33 @@
 """Kimi delta attention: delta rule with one decay per key channel (arXiv:2510.26692)."""
 
 from day0.ir.tensor import TensorSpec
-from day0.registry.family import Context, Family, Shapes, number, real, word
+from day0.registry.family import Context, Family, Impl, Shapes, number, real, reference, word
 
 
 def _flops(shapes: Shapes, context: Context) -> float:
     # decay of the state, k^T S, the rank-one update, q^T S: 7 operations an element of S
     heads, dk, dv = (shapes.attrs[name] for name in ("num_heads", "head_dim", "value_dim"))
     return 7.0 * heads * dk * dv
+
+
+def _limits(shapes: Shapes) -> tuple[str, ...]:
+    """Head sizes that the parity cases cover."""
+    sizes = shapes.attrs["head_dim"], shapes.attrs["value_dim"]
+    if sizes in ((64, 64), (128, 128)):
+        return ()
+    return (f"head_dim {sizes[0]}, value_dim {sizes[1]} (takes 64 or 128, both equal)",)
+
+
+def _triton(phase: str, entry: str, parity: str) -> Impl:
+    return Impl(
+        backend="triton",
+        entry=f"day0_kernels.kda.{entry}",
+        phases=(phase,),
+        formats={"a_log": ("fp32",), "dt_bias": ("fp32",), "state": ("fp32", "bf16")},
+        limits=_limits,
+        min_capability=(9, 0),
+        parity=parity,
+    )
 
 
 FAMILY = Family(
@@ -30,4 +50,9 @@ FAMILY = Family(
     },
     flops=_flops,
     entries=lambda s, c: {"state": 2.0} if c.phase == "decode" else {},
+    impls=(
+        reference("day0_kernels.kda.reference:kda_prefill"),
+        _triton("prefill", "prefill:kda_prefill", "kda/bf16-ragged"),
+        _triton("decode", "decode:kda_decode", "kda/decode-bf16"),
+    ),
 )

@@ -1,6 +1,6 @@
 """Layer norm: (x - mean) * rsqrt(var + eps) * w + b."""
 
-from day0.registry.family import Family, Impl, real
+from day0.registry.family import Family, Impl, real, reference
 
 FAMILY = Family(
     name="layernorm",
@@ -11,5 +11,8 @@ FAMILY = Family(
     attrs={"eps": real()},
     infer=lambda s: {"y": s.inputs["x"]},
     flops=lambda s, c: 6.0 * s.width("x"),
-    impls=(Impl(backend="library", entry="torch.nn.functional:layer_norm"),),
+    impls=(
+        reference("day0_kernels.basic.reference:layernorm"),
+        Impl(backend="library", entry="torch.nn.functional:layer_norm"),
+    ),
 )

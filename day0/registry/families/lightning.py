@@ -1,6 +1,6 @@
 """Lightning attention: linear attention with one fixed decay per head (arXiv:2401.04658)."""
 
-from day0.registry.family import Family, number, real
+from day0.registry.family import Family, number, real, reference
 
 FAMILY = Family(
     name="lightning",
@@ -17,4 +17,5 @@ FAMILY = Family(
     infer=lambda s: {"y": s.inputs["v"]},
     flops=lambda s, c: 5.0 * s.attrs["num_heads"] * s.attrs["head_dim"] ** 2,
     entries=lambda s, c: {"state": 2.0} if c.phase == "decode" else {},
+    impls=(reference("day0_kernels.lightning.reference:lightning"),),
 )

@@ -1,7 +1,7 @@
 """y = x W^T + b, W [out, in]; with groups, W is block diagonal."""
 
 from day0.ir.tensor import TensorSpec
-from day0.registry.family import Family, Impl, Shapes, number
+from day0.registry.family import Family, Impl, Shapes, number, reference
 
 _PLAIN = ("fp32", "bf16", "fp16")
 
@@ -24,6 +24,7 @@ FAMILY = Family(
     infer=_out,
     flops=lambda s, c: 2.0 * s.size("weight"),
     impls=(
+        reference("day0_kernels.basic.reference:linear"),
         Impl(
             backend="library",
             entry="torch.nn.functional:linear",

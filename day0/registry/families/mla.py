@@ -1,7 +1,7 @@
 """Multi-head latent attention over a cache of latents (arXiv:2405.04434)."""
 
 from day0.ir.tensor import TensorSpec
-from day0.registry.family import Attr, Context, Family, Shapes, number, real
+from day0.registry.family import Attr, Context, Family, Shapes, number, real, reference
 
 ATTRS: dict[str, Attr] = {
     "num_heads": number(),
@@ -46,4 +46,5 @@ FAMILY = Family(
     infer=out,
     flops=lambda s, c: absorbing(s) + per_entry(s) * _seen(s, c),
     entries=lambda s, c: {"latent": _seen(s, c)},
+    impls=(reference("day0_kernels.mla.reference:mla"),),
 )

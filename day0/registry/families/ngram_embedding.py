@@ -1,7 +1,7 @@
 """Hashed n-gram rows of a large table, one row per hash head."""
 
 from day0.ir.tensor import TensorSpec
-from day0.registry.family import Family, Shapes, number
+from day0.registry.family import Family, Shapes, number, reference
 
 
 def _out(shapes: Shapes) -> dict[str, TensorSpec]:
@@ -23,4 +23,5 @@ FAMILY = Family(
     infer=_out,
     flops=lambda s, c: 0.0,
     share=lambda s, c: {"table": s.attrs["num_heads"] / int(s.weights["table"].dims[0])},
+    impls=(reference("day0_kernels.ngram_embedding.reference:ngram_embedding"),),
 )

@@ -1,7 +1,7 @@
 """The gate between n-gram features and the residual streams (Qwen4-Exp)."""
 
 from day0.ir.tensor import TensorSpec
-from day0.registry.family import Family, number
+from day0.registry.family import Family, number, reference
 
 FAMILY = Family(
     name="ngram_gate",
@@ -12,4 +12,5 @@ FAMILY = Family(
     attrs={"num_streams": number()},
     infer=lambda s: {"y": TensorSpec(dims=s.inputs["key"].dims, format=s.inputs["key"].format)},
     flops=lambda s, c: 4.0 * s.width("key"),
+    impls=(reference("day0_kernels.ngram_embedding.reference:ngram_gate"),),
 )

@@ -1,6 +1,6 @@
 """x times a function of the row's position, per head."""
 
-from day0.registry.family import Family, number, real, word
+from day0.registry.family import Family, number, real, reference, word
 
 FAMILY = Family(
     name="position_scale",
@@ -17,4 +17,5 @@ FAMILY = Family(
     },
     infer=lambda s: {"y": s.inputs["x"]},
     flops=lambda s, c: 2.0 * s.width("x"),
+    impls=(reference("day0_kernels.basic.reference:position_scale"),),
 )

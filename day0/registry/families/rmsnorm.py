@@ -1,6 +1,6 @@
 """RMS norm, in fp32: x * rsqrt(mean x^2 + eps) * w, over groups of channels."""
 
-from day0.registry.family import Family, Impl, flag, number, real
+from day0.registry.family import Family, Impl, flag, number, real, reference
 
 FAMILY = Family(
     name="rmsnorm",
@@ -12,6 +12,7 @@ FAMILY = Family(
     infer=lambda s: {"y": s.inputs["x"]},
     flops=lambda s, c: 4.0 * s.width("x"),
     impls=(
+        reference("day0_kernels.basic.reference:rmsnorm"),
         Impl(
             backend="library",
             entry="torch.nn.functional:rms_norm",

@@ -1,7 +1,7 @@
 """DeepSeek-V4 attention: an entry is key and value at once; a window beside pooled entries."""
 
 from day0.ir.tensor import TensorSpec
-from day0.registry.family import Context, Family, Shapes, number, real
+from day0.registry.family import Context, Family, Shapes, number, real, reference
 
 
 def _entries(shapes: Shapes, context: Context) -> dict[str, float]:
@@ -37,4 +37,5 @@ FAMILY = Family(
         4.0 * s.attrs["num_heads"] * s.attrs["head_dim"] * sum(_entries(s, c).values())
     ),
     entries=_entries,
+    impls=(reference("day0_kernels.shared_kv.reference:shared_kv"),),
 )

@@ -1,6 +1,6 @@
 """y = cap * tanh(x / cap), or a constant factor on logits."""
 
-from day0.registry.family import Family, real
+from day0.registry.family import Family, real, reference
 
 FAMILY = Family(
     name="softcap",
@@ -10,4 +10,5 @@ FAMILY = Family(
     attrs={"cap": real(None), "scale": real(1.0)},
     infer=lambda s: {"y": s.inputs["x"]},
     flops=lambda s, c: 4.0 * s.width("x"),
+    impls=(reference("day0_kernels.basic.reference:softcap"),),
 )

@@ -2,7 +2,7 @@
 
 from day0.ir.tensor import TensorSpec
 from day0.registry.families.gqa import ATTRS
-from day0.registry.family import Context, Family, Shapes, number
+from day0.registry.family import Context, Family, Shapes, number, reference
 
 
 def _selected(shapes: Shapes, context: Context) -> float:
@@ -29,4 +29,5 @@ FAMILY = Family(
     },
     flops=_flops,
     entries=lambda s, c: {"kv": _selected(s, c)},
+    impls=(reference("day0_kernels.sparse_gqa.reference:sparse_gqa"),),
 )

@@ -1,7 +1,7 @@
 """Latent attention over the selected tokens only."""
 
 from day0.registry.families.mla import ATTRS, absorbing, out, per_entry
-from day0.registry.family import Context, Family, Shapes, number
+from day0.registry.family import Context, Family, Shapes, number, reference
 
 
 def _selected(shapes: Shapes, context: Context) -> float:
@@ -19,4 +19,5 @@ FAMILY = Family(
     infer=out,
     flops=lambda s, c: absorbing(s) + per_entry(s) * _selected(s, c),
     entries=lambda s, c: {"latent": _selected(s, c)},
+    impls=(reference("day0_kernels.sparse_mla.reference:sparse_mla"),),
 )

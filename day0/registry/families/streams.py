@@ -1,7 +1,7 @@
 """One value copied to m residual streams, or their mean."""
 
 from day0.ir.tensor import TensorSpec
-from day0.registry.family import Family, Shapes, number, word
+from day0.registry.family import Family, Shapes, number, reference, word
 
 
 def _out(shapes: Shapes) -> dict[str, TensorSpec]:
@@ -19,4 +19,5 @@ FAMILY = Family(
     attrs={"num_streams": number(), "rule": word("copy", "mean")},
     infer=_out,
     flops=lambda s, c: float(s.width("x")),
+    impls=(reference("day0_kernels.basic.reference:streams"),),
 )

@@ -38,25 +38,27 @@ def gate_up_launch(*, rows: int, fp8: bool, exact: bool) -> GemmLaunch:
     """Launch of gate and up for tiles of `rows` rows; `exact` means fp32 inputs."""
     if exact:
         return GemmLaunch(block_n=32, block_k=32, num_warps=4, num_stages=2, swap=rows < 64)
-    block_k = 128 if fp8 else 64
     if rows <= 32:
-        return GemmLaunch(block_n=128, block_k=block_k, num_warps=4, num_stages=3, swap=True)
+        # the tile of FP8 is as wide as the channels that share a scale of h
+        block_n = 128 if fp8 else 64
+        return GemmLaunch(block_n=block_n, block_k=128, num_warps=4, num_stages=3, swap=True)
     if rows == 64:
+        block_k = 128 if fp8 else 64
         return GemmLaunch(block_n=128, block_k=block_k, num_warps=4, num_stages=3)
     if fp8:
-        return GemmLaunch(block_n=128, block_k=128, num_warps=8, num_stages=3, programs=132)
-    return GemmLaunch(block_n=128, block_k=64, num_warps=8, num_stages=4, programs=132)
+        return GemmLaunch(block_n=128, block_k=128, num_warps=8, num_stages=3)
+    return GemmLaunch(block_n=128, block_k=64, num_warps=8, num_stages=4)
 
 
 def down_launch(*, rows: int, fp8: bool, exact: bool) -> GemmLaunch:
     """Launch of the second product for tiles of `rows` rows."""
     if exact:
         return GemmLaunch(block_n=32, block_k=32, num_warps=4, num_stages=2, swap=rows < 64)
-    block_k = 128 if fp8 else 64
     if rows <= 32:
-        return GemmLaunch(block_n=128, block_k=block_k, num_warps=4, num_stages=4, swap=True)
+        return GemmLaunch(block_n=128, block_k=128, num_warps=4, num_stages=3, swap=True)
     if rows == 64:
-        return GemmLaunch(block_n=128, block_k=block_k, num_warps=4, num_stages=4)
+        block_k = 128 if fp8 else 64
+        return GemmLaunch(block_n=128, block_k=block_k, num_warps=4, num_stages=3)
     if fp8:
-        return GemmLaunch(block_n=128, block_k=128, num_warps=8, num_stages=4, programs=132)
-    return GemmLaunch(block_n=256, block_k=64, num_warps=8, num_stages=4, programs=132)
+        return GemmLaunch(block_n=128, block_k=128, num_warps=8, num_stages=4)
+    return GemmLaunch(block_n=256, block_k=64, num_warps=8, num_stages=4)

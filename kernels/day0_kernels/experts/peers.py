@@ -43,7 +43,7 @@ def _prepared(case: Case, arguments: dict[str, Any]) -> dict[str, Any]:
     # the first tile of an expert comes first in the table
     for e, first, end, _ in reversed(used.tolist()):
         counts[e], begin[e] = end - first, first
-    fp8 = bool(case.dims.get("fp8"))
+    fp8 = case.dtype == "fp8"
     up = case.pair != "down"
     result: dict[str, Any] = {"fp8": fp8, "up": up, "counts": counts, "begin": begin}
     result["offsets"] = counts.cumsum(0).int()

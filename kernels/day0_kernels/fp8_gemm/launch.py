@@ -27,5 +27,5 @@ def fp8_gemm_launch(*, rows: int, outputs: int) -> Fp8GemmLaunch:
         block = 16 if rows <= 16 else 32
         return Fp8GemmLaunch(block_m=block, block_n=64, num_warps=4, num_stages=5, swap=True)
     if rows <= 128:
-        return Fp8GemmLaunch(block_m=64, block_n=64, num_warps=4, num_stages=5)
+        return Fp8GemmLaunch(block_m=64, block_n=128, num_warps=4, num_stages=4)
     return Fp8GemmLaunch(block_m=128, block_n=128, num_warps=8, num_stages=4)

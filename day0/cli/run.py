@@ -1,0 +1,173 @@
+"""day0 run: load a model, continue prompts, and say how fast and with which implementations."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from day0.cli import options
+from day0.cli.facts import load_facts
+from day0.cli.output import emit, emit_json, errors
+from day0.cli.run_view import figures, report, shown
+from day0.errors import Day0Error, Interrupted
+
+if TYPE_CHECKING:
+    from day0.runtime.opening import Opened
+    from day0.runtime.prompts import Ask
+
+FORMATS = ("human", "json")
+DEFAULT_PROMPT = "Once upon a time"
+
+
+def run(
+    model: options.ModelName = "demo",
+    prompt: options.Prompt = None,
+    prompt_file: options.PromptFile = None,
+    prompts: options.Prompts = None,
+    chat: options.Chat = False,
+    input_len: options.InputLen = None,
+    batch: options.Batch = 1,
+    max_new_tokens: options.MaxNewTokens = 16,
+    temperature: options.Temperature = 0.0,
+    top_p: options.TopP = 1.0,
+    top_k: options.TopK = 0,
+    seed: options.Seed = 0,
+    stop: options.Stop = None,
+    ignore_eos: options.IgnoreEos = False,
+    quant: options.Quant = "bf16",
+    backend: options.Backend = "auto",
+    device: options.Device = "auto",
+    dummy: options.Dummy = False,
+    layers: options.Layers = None,
+    facts: options.Facts = None,
+    plugin: options.Plugin = None,
+    max_context: options.MaxContext = None,
+    max_batch: options.MaxBatch = 8,
+    format: options.Format = "human",
+    out: options.Out = None,
+    cache_dir: options.CacheDir = None,
+) -> None:
+    """Execute the Graph that analyze proves, on prompts or on a made-up load.
+
+    MODEL may be left out: the demo is run.
+
+    Examples:
+
+        day0 run demo --prompt "Once upon a time" --max-new-tokens 16
+
+        day0 run catalog:zai-org--glm-5.3-flash --dummy --layers 2 --input-len 64 --batch 4
+    """
+    if format not in FORMATS:
+        raise Day0Error(
+            f"--format is {format!r}; it must be one of {', '.join(FORMATS)}",
+            hint="day0 run MODEL --format json",
+        )
+    given = {"--prompt": prompt, "--prompt-file": prompt_file, "--prompts": prompts,
+             "--input-len": input_len}  # fmt: skip
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise Day0Error(
+            f"{' and '.join(named)} are given; one of {', '.join(given)} is allowed",
+            hint=f"day0 run {model} {named[0]} ...",
+        )
+    stated = load_facts(facts)
+    from day0.runtime.api import Loaded, jobs_for
+    from day0.runtime.opening import open_model
+    from day0.runtime.prompts import made_up
+    from day0.runtime.run_json import run_json
+    from day0.runtime.sampling import Sampling
+    from day0.runtime.sizing import sizes_for
+
+    sampling = Sampling(
+        max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p, top_k=top_k,
+        seed=seed, stop=tuple(stop or ()),
+    )  # fmt: skip
+    with _interruptible(model):
+        opened = open_model(
+            model, quant=quant, backend=backend, dummy=dummy, seed=seed, layers=layers,
+            facts=stated, plugin=plugin, device=device, cache_dir=cache_dir,
+        )  # fmt: skip
+        asks: tuple[Ask, ...] = ()
+        if input_len is None:
+            asks = _asks(opened, prompt, prompt_file, prompts, chat)
+        else:
+            # One more, served alone and first, so that the batch's figures are warm ones.
+            asks = made_up(
+                opened.model.spec.vocab_size, length=input_len, count=batch + 1, seed=seed
+            )
+        jobs = jobs_for(opened, asks, sampling=sampling, ignore_eos=ignore_eos)
+        for note in opened.notes:
+            errors().print(f"note: {note}", markup=False, soft_wrap=True)
+        sizes = sizes_for(
+            jobs, max_context=max_context, max_batch=max_batch,
+            context_length=opened.model.spec.context_length,
+        )  # fmt: skip
+        loaded = Loaded(opened, sizes)
+        first = () if input_len is None else loaded.serving(jobs[:1]).run()
+    measured = jobs[len(first) :]
+    # One text is shown while it grows.
+    streaming = format == "human" and out is None and len(measured) == 1 and not first
+    serving = loaded.serving(measured, on_piece=_write if streaming else None)
+    interrupted = False
+    try:
+        serving.run()
+    except KeyboardInterrupt:
+        interrupted = True
+    data = run_json(loaded, serving, before=first, interrupted=interrupted)
+    if format == "json":
+        emit_json(data, out)
+    elif streaming and data["outputs"][0]["text"] is not None:
+        sys.stdout.write("\n\n")
+        emit(figures(data), out)
+    else:
+        emit(report(data), out)
+    if interrupted:
+        finished = sum(output.finish_reason != "cancelled" for output in serving.outputs)
+        raise Interrupted(
+            f"interrupted after {finished} of {len(measured)} requests, "
+            f"{sum(len(output.ids) for output in serving.outputs)} tokens",
+            hint="what was done is above; run it again with a smaller --max-new-tokens",
+        )
+
+
+def _asks(
+    opened: "Opened",
+    prompt: list[str] | None,
+    prompt_file: Path | None,
+    prompts: Path | None,
+    chat: bool,
+) -> "tuple[Ask, ...]":
+    from day0.runtime.prompts import Ask, read_jsonl, read_text
+
+    if prompts is not None:
+        return read_jsonl(prompts)
+    if prompt_file is not None:
+        asked = [read_text(prompt_file, "--prompt-file")]
+    elif prompt is not None:
+        asked = prompt
+    else:
+        asked = [DEFAULT_PROMPT]
+    where = str(prompt_file or "the prompt")
+    if not chat:
+        return tuple(Ask(prompt=text, where=where) for text in asked)
+    return tuple(
+        Ask(prompt=text, messages=({"role": "user", "content": text},), where=where)
+        for text in asked
+    )
+
+
+@contextmanager
+def _interruptible(model: str) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"interrupted while {model} was being loaded; nothing was written",
+            hint=f"day0 run {model} starts from the beginning",
+        ) from None
+
+
+def _write(number: int, piece: str) -> None:
+    sys.stdout.write(shown(piece))
+    sys.stdout.flush()

@@ -1,0 +1,71 @@
+"""What `day0 run` shows in a terminal: a view of its JSON."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+WHOLE = ("ttft_ms", "tpot_ms", "itl_ms", "e2el_ms")
+RATES = ("request_throughput", "output_throughput", "total_token_throughput")
+SECONDS = ("load_s", "compile_s", "graph_capture_s")
+
+
+def shown(text: str) -> str:
+    """Text without the control characters that would move a terminal's cursor or colours."""
+    return "".join(
+        mark if mark.isprintable() or mark in "\n\t" else mark.encode("unicode_escape").decode()
+        for mark in text
+    )
+
+
+def report(data: Mapping[str, Any]) -> RenderableType:
+    """Texts and figures."""
+    return Group(texts(data), "", figures(data))
+
+
+def texts(data: Mapping[str, Any]) -> RenderableType:
+    """Each prompt's continuation; ids where there is no text."""
+    outputs = data["outputs"]
+    lines = []
+    for number, output in enumerate(outputs):
+        body = output["text"]
+        body = " ".join(map(str, output["ids"])) if body is None else shown(body)
+        label = f"[{number}] " if len(outputs) > 1 else ""
+        lines.append(Text(f"{label}{body} ({output['finish_reason']})"))
+    return Group(*lines)
+
+
+def figures(data: Mapping[str, Any]) -> RenderableType:
+    """Times, rates and the implementation table."""
+    metrics = data["metrics"]
+    model = data["model"]
+    head = (
+        f"{model['id']}: {model['layers']} layers, {data['recipe']}, backend {data['backend']} "
+        f"on {data['device']}; {metrics['completed']} requests, "
+        f"{metrics['total_input_tokens']} tokens in, {metrics['total_output_tokens']} out"
+    )
+    times = Table("", "mean", "median", "p90", "p99", "cold", "warm", box=None, pad_edge=False)
+    for column in times.columns[1:]:
+        column.justify = "right"
+    for name in WHOLE:
+        words = ("mean", "median", "p90", "p99", "cold", "warm")
+        times.add_row(name, *(_number(metrics.get(f"{word}_{name}")) for word in words))
+    rates = ", ".join(f"{name} {_number(metrics[name])}/s" for name in RATES)
+    peak = metrics["peak_memory_bytes"]
+    memory = "unknown" if peak is None else f"{peak / 2**20:,.0f} MiB ({metrics['peak_memory_of']})"
+    seconds = ", ".join(f"{name} {_number(metrics[name])}" for name in SECONDS)
+    others = (
+        f"{seconds}, jit_compiles_after_ready {metrics['jit_compiles_after_ready']}, "
+        f"peak memory {memory}"
+    )
+    table = Table("family", "impl", "ops", box=None, pad_edge=False)
+    table.columns[2].justify = "right"
+    for entry in data["implementations"]:
+        table.add_row(entry["family"], entry["impl"], str(entry["count"]))
+    return Group(Text(head), times, Text(rates), Text(others), "", table)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.2f}"

@@ -1,0 +1,98 @@
+"""--plugin DIR: operators and mechanisms that day0 does not ship, from a folder of the user's.
+
+DIR holds plugin.py with one function, `register(registry)`, which calls methods of `Registry`:
+
+    def register(registry):
+        registry.family(FAMILY)              # day0.registry.family.Family: a new operator family
+        registry.reference("name", function) # its definition; parameters as slots and attributes
+        registry.mixer(MECHANISM)            # day0.mechanisms.spec.Mechanism, asked before ours
+        registry.ffn(MECHANISM)
+
+What is registered holds for the whole process. A plugin is the user's own code and runs as such:
+day0 never takes one from a checkpoint.
+"""
+
+import sys
+from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import TypeVar
+
+from day0.errors import Day0Error
+from day0.mechanisms.index import add_mechanism
+from day0.mechanisms.spec import Mechanism
+from day0.registry.family import Family
+from day0.registry.index import add_family, add_reference
+
+FILE = "plugin.py"
+_HINT = "DIR/plugin.py defines register(registry); day0/models/plugin.py shows what it may call"
+_loaded: set[Path] = set()
+T = TypeVar("T")
+
+
+class Registry:
+    """What a plugin may add. ValueError for a name that is taken, TypeError for another thing."""
+
+    def family(self, family: Family) -> None:
+        """A new operator family."""
+        add_family(_checked(family, Family))
+
+    def reference(self, family: str, function: Callable[..., None]) -> None:
+        """The definition of a family, a function at the top of its module; KeyError for a family
+        that nobody registered."""
+        if not callable(function):
+            raise TypeError(f"a reference is a function, not {type(function).__name__}")
+        add_reference(family, f"{function.__module__}:{function.__name__}")
+
+    def mixer(self, mechanism: Mechanism) -> None:
+        """A mechanism for what mixes tokens."""
+        add_mechanism("mixer", _checked(mechanism, Mechanism))
+
+    def ffn(self, mechanism: Mechanism) -> None:
+        """A mechanism for a feed-forward."""
+        add_mechanism("ffn", _checked(mechanism, Mechanism))
+
+
+def _checked(value: T, kind: type[T]) -> T:
+    if not isinstance(value, kind):
+        raise TypeError(f"a {kind.__name__} is needed, not {type(value).__name__}")
+    return value
+
+
+def load_plugin(folder: Path | None) -> None:
+    """Register the plugin in `folder`, once a process. Day0Error when it has no plugin.py with
+    `register`, or registers what cannot be; a mistake inside its own code keeps its traceback."""
+    if folder is None or folder.resolve() in _loaded:
+        return
+    path = folder / FILE
+    if not path.is_file():
+        raise Day0Error(f"--plugin {folder} has no {FILE}", hint=_HINT)
+    register = getattr(_imported(path), "register", None)
+    if not callable(register):
+        raise Day0Error(f"{path} defines no function register(registry)", hint=_HINT)
+    try:
+        register(Registry())
+    except (ValueError, TypeError, KeyError) as error:
+        reason = error.args[0] if error.args else error
+        raise Day0Error(f"{path} cannot be registered: {reason}", hint=_HINT) from error
+    _loaded.add(folder.resolve())
+
+
+def _imported(path: Path) -> ModuleType:
+    """plugin.py under a name of its own, findable for whoever imports an entry by name. Modules
+    beside it can be imported, after everything that is installed."""
+    name = f"day0_plugin_{len(_loaded)}"
+    spec = spec_from_file_location(name, path)
+    assert spec is not None, "a .py file has a loader"
+    assert spec.loader is not None, "a .py file has a loader"
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    folder = str(path.parent.resolve())
+    if folder not in sys.path:
+        sys.path.append(folder)
+    try:
+        spec.loader.exec_module(module)
+    except (SyntaxError, ImportError) as error:
+        raise Day0Error(f"{path} cannot be imported: {error}", hint=_HINT) from error
+    return module

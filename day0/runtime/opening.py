@@ -1,0 +1,197 @@
+"""MODEL to something that can be loaded: read, built, checked; no weights yet."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from day0.catalog.entry import entry_called, model_of
+from day0.checkpoint.headers import Headers
+from day0.checkpoint.load import DEMO, load
+from day0.checkpoint.source import Checkpoint
+from day0.errors import Day0Error
+from day0.ir.graph import Model
+from day0.ir.recipe import Recipe
+from day0.models.cut import cut
+from day0.models.plugin import load_plugin
+from day0.models.read import must_be_settled, read_model
+from day0.models.recipes import recipe_called
+from day0.runtime.session import Session, Sizes, open_session
+from day0.runtime.text import TOKENIZER, Text, stop_ids
+
+BACKENDS = ("auto", "reference")
+CATALOG = "catalog:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A model about to be loaded. `text` is None without a tokenizer; `stop_ids` end a sequence;
+    `dummy_seed` None: weights come from `folder`. `notes`: what a user should know."""
+
+    name: str
+    origin: str
+    revision: str
+    model: Model
+    recipe: Recipe
+    backend: str
+    device: str
+    headers: Headers | None = None
+    folder: Path | None = None
+    text: Text | None = None
+    stop_ids: tuple[int, ...] = ()
+    dummy_seed: int | None = None
+    notes: tuple[str, ...] = ()
+
+    def session(self, sizes: Sizes) -> tuple[Session, float]:
+        """The weights loaded and bound, and the seconds that took."""
+        start = time.perf_counter()
+        session = open_session(
+            self.model,
+            self.recipe,
+            headers=self.headers,
+            folder=self.folder,
+            backend=self.backend,
+            dummy_seed=self.dummy_seed,
+            sizes=sizes,
+            device=self.device,
+        )
+        return session, time.perf_counter() - start
+
+
+def open_model(
+    name: str,
+    *,
+    quant: str = "bf16",
+    backend: str = "auto",
+    dummy: bool = False,
+    seed: int = 0,
+    layers: int | None = None,
+    facts: Mapping[str, Any] | None = None,
+    plugin: Path | None = None,
+    device: str = "auto",
+    cache_dir: Path | None = None,
+) -> Opened:
+    """Read MODEL and build its Graph. `dummy`: weights are made up from `seed`. `layers`: the
+    first so many alone. Day0Error for what a user can mend; NotSupported (exit 4) names decisive
+    facts that are assumed, with the YAML that states them."""
+    if backend not in BACKENDS:
+        raise Day0Error(
+            f"--backend is {backend!r}; it must be one of {', '.join(BACKENDS)}",
+            hint="day0 run MODEL --backend auto",
+        )
+    recipe, place = recipe_called(quant), _device(device)
+    load_plugin(plugin)
+    if name.startswith(CATALOG):
+        opened = _of_catalog(name, recipe, dummy=dummy, layers=layers, facts=facts or {})
+    else:
+        checkpoint = load(name, cache_dir=cache_dir)
+        opened = _of_checkpoint(checkpoint, recipe, dummy=dummy, layers=layers, facts=facts or {})
+    must_be_settled(opened.model)
+    return replace(
+        opened, backend=backend, device=place, dummy_seed=seed if dummy else None,
+        notes=(*_notes(opened, dummy, layers), *opened.notes),
+    )  # fmt: skip
+
+
+def _of_checkpoint(
+    checkpoint: Checkpoint,
+    recipe: Recipe,
+    *,
+    dummy: bool,
+    layers: int | None,
+    facts: Mapping[str, Any],
+) -> Opened:
+    if checkpoint.headers is None and not dummy:
+        raise Day0Error(
+            f"{checkpoint.id} has no safetensors weights to run",
+            hint=f"day0 run {checkpoint.id} --dummy makes weights up",
+        )
+    folder = _folder(checkpoint, dummy=dummy)
+    read = read_model(checkpoint, facts, layers=layers)
+    text = Text.read(folder) if folder is not None and (folder / TOKENIZER).is_file() else None
+    return Opened(
+        name=checkpoint.id,
+        origin=checkpoint.origin,
+        revision=checkpoint.revision,
+        model=read.model,
+        recipe=recipe,
+        backend="",
+        device="",
+        headers=checkpoint.headers,
+        folder=folder,
+        text=text,
+        stop_ids=stop_ids(checkpoint.generation_config, checkpoint.config, text),
+        notes=tuple(f.message for f in read.findings if f.severity != "info"),
+    )
+
+
+def _folder(checkpoint: Checkpoint, *, dummy: bool) -> Path | None:
+    """Where the files lie; None where made-up weights need none."""
+    if checkpoint.origin == "demo":
+        return DEMO
+    if checkpoint.origin == "folder":
+        return Path(checkpoint.id).expanduser()
+    if dummy:
+        return None
+    raise Day0Error(
+        f"the weights of {checkpoint.id} are not on this machine",
+        hint=f"hf download {checkpoint.id} --local-dir DIR, then day0 run DIR",
+    )
+
+
+def _of_catalog(
+    name: str, recipe: Recipe, *, dummy: bool, layers: int | None, facts: Mapping[str, Any]
+) -> Opened:
+    entry = entry_called(name.removeprefix(CATALOG))
+    if not dummy:
+        raise Day0Error(
+            f"{name} is a description without weights; it runs with --dummy alone",
+            hint=f"day0 run {name} --dummy --layers 2, or day0 run {entry.id}",
+        )
+    entry = replace(entry, spec=cut(replace(entry.spec, name=name), layers))
+    return Opened(
+        name=name,
+        origin="catalog",
+        revision=entry.revision,
+        model=model_of(entry, facts),
+        recipe=recipe,
+        backend="",
+        device="",
+    )
+
+
+def _device(name: str) -> str:
+    """The torch device; "auto" is the GPU where there is one."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    kind, _, number = name.partition(":")
+    count = torch.cuda.device_count()
+    fine = name == "cpu" or (kind == "cuda" and (not number or number.isdigit()))
+    if not fine or (kind == "cuda" and int(number or 0) >= count):
+        raise Day0Error(
+            f"--device is {name!r}; here it may be auto, cpu"
+            + "".join(f", cuda:{i}" for i in range(count)),
+            hint="day0 run MODEL --device auto",
+        )
+    return name
+
+
+def _notes(opened: Opened, dummy: bool, layers: int | None) -> list[str]:
+    notes = []
+    if dummy:
+        notes.append("the weights are made up (--dummy): the text is noise")
+    elif opened.origin == "demo":
+        notes.append("the demo's weights are random: its text is noise")
+    if layers is not None:
+        kept = len(opened.model.spec.layers)
+        notes.append(f"{kept} layers are run, the rest left out: the text is noise")
+    elif opened.model.spec.drafts:
+        notes.append("the drafts (multi-token prediction) are not run")
+    if opened.model.groups:
+        notes.append(
+            "not run: " + ", ".join(f"{group.name} ({group.role})" for group in opened.model.groups)
+        )
+    return notes

@@ -1,0 +1,124 @@
+"""Jobs served to their end: text as it grows, stop strings, and the moments of every token."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from day0.runtime.engine import Engine, Event
+from day0.runtime.metrics import Timing
+from day0.runtime.prompts import Job
+from day0.runtime.text import Growing, Stops, Text
+
+Piece = Callable[[int, str], None]  # job number, text that can be shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What a job became. `ids` as produced, an end token included; `text` (None without a
+    tokenizer) without special tokens and without the stop string. `finish_reason` "length",
+    "stop", or "cancelled"."""
+
+    prompt: str | None
+    prompt_ids: tuple[int, ...]
+    ids: tuple[int, ...]
+    text: str | None
+    finish_reason: str
+    timing: Timing
+
+
+@dataclass(slots=True, kw_only=True)
+class _State:
+    growing: Growing | None
+    stops: Stops
+    ids: list[int] = field(default_factory=list)
+    arrivals: list[tuple[float, int]] = field(default_factory=list)
+    text: str = ""
+    finish: str = ""
+
+
+class Serving:
+    """One run of an engine over jobs. After an interruption `outputs` holds what came so far."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        jobs: Sequence[Job],
+        text: Text | None,
+        *,
+        cold: bool = False,
+        on_piece: Piece | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.jobs = tuple(jobs)
+        self._engine = engine
+        self._cold = cold
+        self._on_piece = on_piece
+        self._clock = clock
+        self._states = [
+            _State(
+                growing=None if text is None else Growing(text), stops=Stops(job.sampling.stop)
+            )
+            for job in self.jobs
+        ]
+        self._numbers = {
+            engine.add(job.ids, job.sampling).number: number
+            for number, job in enumerate(self.jobs)
+        }
+        self._start = self._end = clock()
+
+    def run(self) -> tuple[Output, ...]:
+        """Serve all jobs to their end."""
+        self._start = self._end = self._clock()
+        for event in self._engine.serve():
+            self._take(event)
+        return self.outputs
+
+    @property
+    def duration(self) -> float:
+        """Seconds from the start to the last token."""
+        return self._end - self._start
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        return tuple(
+            Output(
+                prompt=job.prompt,
+                prompt_ids=job.ids,
+                ids=tuple(state.ids),
+                text=None if state.growing is None else state.text,
+                finish_reason=state.finish or "cancelled",
+                timing=Timing(
+                    sent=self._start,
+                    input_tokens=len(job.ids),
+                    arrivals=tuple(state.arrivals),
+                    cold=self._cold,
+                    failed=not state.finish,
+                ),
+            )
+            for job, state in zip(self.jobs, self._states, strict=True)
+        )
+
+    def _take(self, event: Event) -> None:
+        number = self._numbers[event.request.number]
+        state, sampling = self._states[number], self.jobs[number].sampling
+        self._end = self._clock()
+        state.ids.append(event.token)
+        state.arrivals.append((self._end, 1))
+        if state.growing is None:
+            state.finish = event.finish
+            return
+        piece = "" if event.finish == "stop" else state.growing.push(event.token)
+        if event.finish:
+            piece += state.growing.finish()
+        shown, stopped = piece, False
+        if len(state.ids) >= sampling.min_new_tokens:
+            shown, stopped = state.stops.push(piece)
+        if stopped:
+            state.finish = "stop"
+            self._engine.cancel(event.request)
+        elif event.finish:
+            state.finish = event.finish
+            shown += state.stops.finish()
+        state.text += shown
+        if shown and self._on_piece is not None:
+            self._on_piece(number, shown)
