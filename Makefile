@@ -15,7 +15,7 @@ FAST := not slow and not hf and not gpu and not multi_gpu
 .PHONY: help demo test check lint format catalog compat clean
 
 help:
-	@echo "make demo     analyse the embedded demo model and a catalog entry"
+	@echo "make demo     analyse the embedded demo model and a catalog entry, and run the demo"
 	@echo "make test     ruff, pyright and all tests that this machine can run"
 	@echo "make check    ruff and the fast tests, under a minute"
 	@echo "make lint     ruff and pyright"
@@ -27,6 +27,7 @@ help:
 demo: $(VENV)/.ready
 	@$(RUN) -m day0 analyze demo
 	@$(RUN) -m day0 analyze catalog:zai-org--glm-5.3-flash
+	@$(RUN) -m day0 run demo --max-new-tokens 16
 
 test: lint
 	$(PYTEST)

@@ -26,6 +26,12 @@ CACHE_FOLDER = pytest.StashKey[str]()
 collect_ignore = [] if HAS_TORCH else list(TORCH_FOLDERS)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="write tests/golden again from what is said"
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Settle the environment before any test module is imported and reads it."""
     os.environ.setdefault("DAY0_SEED", str(random.SystemRandom().randrange(2**31)))

@@ -19,6 +19,7 @@ from day0.ir.graph import Model
 from day0.ir.recipe import RECIPES, Recipe
 from day0.ir.weight import leaves
 from day0.models import ModelSpec
+from day0.models.plugin import load_plugin
 from day0.models.quant_config import QuantConfig
 from day0.models.read import guesses, read_model
 from day0.models.recipes import recipe_called
@@ -73,10 +74,13 @@ def analyze(
     stated: Mapping[str, Any] | None = None,
     require_headers: bool = False,
     cache_dir: Path | None = None,
+    plugin: Path | None = None,
     progress: Callable[..., None] | None = None,
 ) -> Analysis:
-    """Analyze MODEL: a hub id, a folder, "demo" or "catalog:NAME". Day0Error says what is wrong."""
+    """Analyze MODEL: a hub id, a folder, "demo" or "catalog:NAME". `plugin`: a folder that
+    registers operators and mechanisms first. Day0Error says what is wrong."""
     recipe = recipe_called(quant)
+    load_plugin(plugin)
     if name.startswith("catalog:"):
         return _of_catalog(name, recipe, stated)
     checkpoint = load(name, require_headers=require_headers, cache_dir=cache_dir, progress=progress)

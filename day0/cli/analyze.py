@@ -18,6 +18,7 @@ def analyze(
     strict: options.Strict = False,
     facts: options.Facts = None,
     require_headers: options.RequireHeaders = False,
+    plugin: options.Plugin = None,
     cache_dir: options.CacheDir = None,
 ) -> None:
     """Read config.json and tensor headers (no weights), build the Graph, prove it, judge it.
@@ -44,6 +45,7 @@ def analyze(
             quant=quant,
             stated=load_facts(facts),
             require_headers=require_headers,
+            plugin=plugin,
             cache_dir=cache_dir,
             progress=progress,
         )

@@ -9,7 +9,7 @@ ModelName = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="A hub id (org/name[@revision]), a folder, catalog:NAME, or demo.",
+        help="A hub id (org/name\\[@revision]), a folder, catalog:NAME, or demo.",
         show_default=False,
     ),
 ]
@@ -53,12 +53,8 @@ Backend = Annotated[
         "--backend", metavar="NAME", help="auto, or reference: the definitions in plain torch."
     ),
 ]
-Device = Annotated[
-    str, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N.")
-]
-Dummy = Annotated[
-    bool, typer.Option("--dummy", help="Make the weights up; no weights are read.")
-]
+Device = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N.")]
+Dummy = Annotated[bool, typer.Option("--dummy", help="Make the weights up; no weights are read.")]
 Layers = Annotated[
     int | None,
     typer.Option("--layers", metavar="N", help="Run the first N layers.", show_default=False),
@@ -95,9 +91,7 @@ Prompts = Annotated[
         show_default=False,
     ),
 ]
-Chat = Annotated[
-    bool, typer.Option("--chat", help="Put prompts into the model's chat template.")
-]
+Chat = Annotated[bool, typer.Option("--chat", help="Put prompts into the model's chat template.")]
 InputLen = Annotated[
     int | None,
     typer.Option("--input-len", metavar="N", min=1, show_default=False,
@@ -125,6 +119,4 @@ Stop = Annotated[
     typer.Option("--stop", metavar="TEXT", help="End where this text comes; repeatable.",
                  show_default=False),
 ]  # fmt: skip
-IgnoreEos = Annotated[
-    bool, typer.Option("--ignore-eos", help="Go on behind the model's end ids.")
-]
+IgnoreEos = Annotated[bool, typer.Option("--ignore-eos", help="Go on behind the model's end ids.")]

@@ -71,6 +71,12 @@ def groups_of(
     return replace(model, groups=tuple(found)), findings
 
 
+def unclaimed(model: Model, tensors: Iterable[str]) -> tuple[str, ...]:
+    """Those of a checkpoint's tensors that neither a weight nor a group takes."""
+    taken = _claimed(model).union(*(group.tensors for group in model.groups))
+    return tuple(name for name in tensors if name not in taken)
+
+
 def _claimed(model: Model) -> set[str]:
     """Stored names that some weight takes."""
     claimed: set[str] = set()

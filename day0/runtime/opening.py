@@ -16,6 +16,7 @@ from day0.errors import Day0Error
 from day0.ir.graph import Model
 from day0.ir.recipe import Recipe
 from day0.models.cut import cut
+from day0.models.groups import unclaimed
 from day0.models.plugin import load_plugin
 from day0.models.read import must_be_settled, read_model
 from day0.models.recipes import recipe_called
@@ -188,7 +189,12 @@ def _notes(opened: Opened, dummy: bool, layers: int | None) -> list[str]:
     if layers is not None:
         kept = len(opened.model.spec.layers)
         notes.append(f"{kept} layers are run, the rest left out: the text is noise")
-    elif opened.model.spec.drafts:
+    elif opened.headers is not None and (left := unclaimed(opened.model, opened.headers.tensors)):
+        notes.append(
+            f"{len(left)} tensors belong to nothing known and are not read, {left[0]} first: "
+            f"day0 analyze {opened.name}"
+        )
+    if opened.model.spec.drafts:
         notes.append("the drafts (multi-token prediction) are not run")
     if opened.model.groups:
         notes.append(

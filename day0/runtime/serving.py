@@ -55,14 +55,11 @@ class Serving:
         self._on_piece = on_piece
         self._clock = clock
         self._states = [
-            _State(
-                growing=None if text is None else Growing(text), stops=Stops(job.sampling.stop)
-            )
+            _State(growing=None if text is None else Growing(text), stops=Stops(job.sampling.stop))
             for job in self.jobs
         ]
         self._numbers = {
-            engine.add(job.ids, job.sampling).number: number
-            for number, job in enumerate(self.jobs)
+            engine.add(job.ids, job.sampling).number: number for number, job in enumerate(self.jobs)
         }
         self._start = self._end = clock()
 
