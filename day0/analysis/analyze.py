@@ -188,7 +188,11 @@ def _audit(
 
 def _assumed(model: Model) -> list[Finding]:
     """One finding for all decisive facts that are guesses."""
-    paths = [f"{fact.path} = {fact.value!r}" for fact in guesses(model)]
+    paths = [
+        f"{fact.path} = {fact.value!r}"
+        + ("" if fact.source == "nothing states it" else f" ({fact.source})")
+        for fact in guesses(model)
+    ]
     if not paths:
         return []
     return [

@@ -52,7 +52,8 @@ def audit(
     """Audit the recognised leaves of a model; each stored weight counts once.
 
     With `tensors` the bytes are those of the headers, missing scales are found and lists compared;
-    without, bytes follow from the formats. A leaf with "{e}" stands for elements / prod(dims) equal tensors.
+    without, bytes follow from the formats. A leaf with "{e}" stands for elements / prod(dims) equal
+    tensors.
     """
     kept = {leaf.name: (leaf, dtype, elements) for _, leaf, dtype, elements in entries}
     rows = [(leaf, dtype, elements) for leaf, dtype, elements in kept.values() if elements]

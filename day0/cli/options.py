@@ -14,7 +14,7 @@ ModelName = Annotated[
     ),
 ]
 Quant = Annotated[
-    str, typer.Option("--quant", help="Recipe to plan for: fp32, bf16 or fp8.", metavar="NAME")
+    str, typer.Option("--quant", help="Recipe: fp32, bf16, fp8 or a FILE.yaml.", metavar="NAME")
 ]
 Format = Annotated[str, typer.Option("--format", help="human or json.", metavar="NAME")]
 Out = Annotated[

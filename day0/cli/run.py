@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from day0.cli import options
 from day0.cli.facts import load_facts
 from day0.cli.output import emit, emit_json, errors
+from day0.cli.progress import weights_progress
 from day0.cli.run_view import figures, report, shown
 from day0.errors import Day0Error, Interrupted
 
@@ -84,10 +85,12 @@ def run(
         seed=seed, stop=tuple(stop or ()),
     )  # fmt: skip
     with _interruptible(model):
-        opened = open_model(
-            model, quant=quant, backend=backend, dummy=dummy, seed=seed, layers=layers,
-            facts=stated, plugin=plugin, device=device, cache_dir=cache_dir,
-        )  # fmt: skip
+        with weights_progress(errors()) as progress:
+            opened = open_model(
+                model, quant=quant, backend=backend, dummy=dummy, seed=seed, layers=layers,
+                facts=stated, plugin=plugin, device=device, cache_dir=cache_dir,
+                progress=progress,
+            )  # fmt: skip
         asks: tuple[Ask, ...] = ()
         if input_len is None:
             asks = _asks(opened, prompt, prompt_file, prompts, chat)

@@ -6,12 +6,17 @@ from typing import Any
 
 from day0.errors import NotSupported
 from day0.ir.fact import Fact
+from day0.mechanisms import config_kinds as kinds
 
 _NONE: Any = object()
 
 
+_MEND = "mend config.json, or analyze the model's own repository"
+
+
 class MissingWord(NotSupported):
-    """A mechanism needs a word that no config key, tensor, table or assumption gives."""
+    """A mechanism needs a word that no config key, tensor, table or assumption gives, or that
+    stands there in a form (a list, a table) that it does not read."""
 
 
 class ConfigReader:
@@ -43,14 +48,16 @@ class ConfigReader:
         self.stated = stated or {}
         self.facts: dict[str, Fact] = {}
         self.read: set[str] = set()
+        self.used: set[str] = set()
         self._layer = -1
         self._overrides: Mapping[str, Any] = {}
         self._touched: list[str] | None = None
 
     def word(self, *keys: str) -> Any:
-        """The config's own value of the first key that has one (None counts as absent)."""
+        """The config's own value of the first key that has one (None counts as absent). Raises
+        Day0Error for a value that the key cannot have, MissingWord for one of another form."""
         found = self._find(keys)
-        return None if found is None else found[0]
+        return None if found is None else self._checked(*found)
 
     def says(self, *keys: str) -> bool:
         """Whether the config itself has a value (not null) for one of the keys."""
@@ -79,7 +86,7 @@ class ConfigReader:
     def note(self, path: str, value: Any, how: str, source: str, decisive: bool = False) -> Any:
         """Record a fact that was worked out elsewhere; a stated value wins. Returns the value."""
         if path in self.stated:
-            value, how, source = self.stated[path], "stated", "--facts"
+            value, how, source = self._stated(path, kinds.of_example(value)), "stated", "--facts"
         self._record(Fact(path=path, value=value, how=how, source=source, decisive=decisive))
         return value
 
@@ -116,10 +123,15 @@ class ConfigReader:
             if key not in self.read and harmless.isdisjoint(key.split("."))
         )
 
-    def _find(self, keys: tuple[str, ...]) -> tuple[Any, str] | None:
+    def unused_facts(self) -> tuple[str, ...]:
+        """Stated facts that nothing asked for."""
+        return tuple(path for path in self.stated if path not in self.used)
+
+    def _find(self, keys: tuple[str, ...]) -> tuple[Any, str, str] | None:
+        """(value, where it stands, the key) of the first key that has a value."""
         for key in keys:
             if key in self._overrides and self._overrides[key] is not None:
-                return self._overrides[key], f"per-layer {key}"
+                return self._overrides[key], f"per-layer {key}", key
             if key.startswith("^"):
                 where, full = self.top, key[1:]
             else:
@@ -128,8 +140,39 @@ class ConfigReader:
             if value is not _NONE:
                 self._mark(full, value)
                 if value is not None:
-                    return value, f"config.json:{full}"
+                    return value, f"config.json:{full}", key.lstrip("^")
         return None
+
+    def _checked(self, value: Any, source: str, key: str) -> Any:
+        """The value in the form its key may have; of a list with one entry for each layer, the
+        current layer's."""
+        kind = kinds.KINDS.get(key)
+        if kind is None:
+            return value
+        name = source.replace("config.json:", "config.json: ")
+        if not kind.structure and isinstance(value, list) and 0 <= self._layer < len(value):
+            layers = self.facts.get("num_layers")
+            if layers is not None and layers.value == len(value):
+                name, value = f"{name}[{self._layer}]", value[self._layer]
+        taken = kind.take(value)
+        if taken is not kinds.NO:
+            return taken
+        if isinstance(value, list | Mapping) or kind.structure:
+            raise MissingWord(
+                f"{name} is {kinds.shown(value)}; what is read there is {kind.says}",
+                hint="state what depends on it: day0 analyze MODEL --facts FILE",
+            )
+        raise kinds.refusal(name, value, kind, _MEND)
+
+    def _stated(self, path: str, kind: kinds.Kind | None) -> Any:
+        self.used.add(path)
+        value = self.stated[path]
+        if kind is None or value is None:
+            return value
+        taken = kind.take(value)
+        if taken is kinds.NO:
+            raise kinds.refusal(f"--facts: {path}", value, kind, "mend the value in that file")
+        return taken
 
     def _mark(self, full: str, value: Any) -> None:
         if isinstance(value, Mapping):
@@ -146,9 +189,9 @@ class ConfigReader:
     ) -> tuple[Any, str, str]:
         found = self._find(keys)
         if path in self.stated:
-            return self.stated[path], "stated", "--facts"
+            return self._stated(path, self._kind(path, keys, default, assume)), "stated", "--facts"
         if found is not None:
-            return found[0], "config", found[1]
+            return self._checked(*found), "config", found[1]
         if derive is not None and (value := derive()) is not None:
             return value, "header", "tensor shapes"
         if path in self.known:
@@ -167,6 +210,17 @@ class ConfigReader:
             f"config.json has no {spelled}, which gives {path}",
             hint=f"state it: day0 analyze MODEL --facts FILE with '{path}: VALUE'",
         )
+
+    def _kind(
+        self, path: str, keys: tuple[str, ...], default: Any, assume: Any
+    ) -> kinds.Kind | None:
+        """What a stated value must be: as its keys, else as what we would take without it."""
+        for key in keys:
+            if key.lstrip("^") in kinds.KINDS:
+                return kinds.KINDS[key.lstrip("^")]
+        known = self.known.get(path, (None, ""))[0]
+        examples = (value for value in (known, default, assume) if value is not _NONE)
+        return next((kind for v in examples if (kind := kinds.of_example(v)) is not None), None)
 
     def _record(self, fact: Fact) -> None:
         path = fact.path

@@ -52,12 +52,11 @@ def read(layer: Layer) -> Gqa:
     cfg, at, shape = layer.cfg, layer.at.child(*MODULES), layer.shape
     heads = cfg.get("gqa.num_heads", "num_attention_heads", "n_head", "num_heads")
     kv_heads = cfg.get("gqa.num_kv_heads", "num_key_value_heads", default=heads)
+    keys = () if cfg.word("head_dim") == 0 else ("head_dim",)  # 0 stands for an absent key
     head_dim = cfg.get(
-        "gqa.head_dim",
-        "head_dim",
-        derive=lambda: _per_head(at, kv_heads),
+        "gqa.head_dim", *keys, derive=lambda: _per_head(at, kv_heads),
         default=shape.hidden_size // heads,
-    )
+    )  # fmt: skip
     return Gqa(
         num_heads=heads,
         num_kv_heads=kv_heads,
@@ -87,7 +86,7 @@ def _scale(layer: Layer, head_dim: int) -> float:
     own = layer.cfg.word("query_pre_attn_scalar")
     if own:
         return layer.cfg.note("gqa.scale", own**-0.5, "config", "query_pre_attn_scalar")
-    return layer.cfg.get("gqa.scale", "attention_multiplier", default=head_dim**-0.5)
+    return layer.cfg.get("gqa.scale", "attention_multiplier", default=max(head_dim, 1) ** -0.5)
 
 
 def _window(layer: Layer) -> int:

@@ -20,6 +20,7 @@ DOWN = ("experts.{e}.down_proj.weight", "experts.{e}.w2.weight")
 SHARED = ("shared_experts", "shared_expert", "shared_mlp")
 NUM_EXPERTS = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts",
                "num_moe_experts")  # fmt: skip
+SCORES = ("softmax", "sigmoid", "sqrtsoftplus", "topk_softmax")
 TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "top_k_experts",
          "topk", "experts_per_token")  # fmt: skip
 WIDTH = ("moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size")
@@ -146,8 +147,11 @@ def _score(layer: Layer, at: Scope) -> str:
     cfg = layer.cfg
     word = cfg.word("scoring_func", "moe_router_activation_func", "score_function",
                     "moe_router_score_function")  # fmt: skip
+    if word in SCORES:
+        return cfg.note("moe.score", word, "config", "scoring function")
     if word is not None:
-        return cfg.note("moe.score", str(word), "config", "scoring function")
+        source = f"the scoring function {word!r} is unknown"
+        return cfg.note("moe.score", "softmax", "assumed", source, decisive=True)
     return cfg.get(
         "moe.score", derive=lambda: "sigmoid" if at.has(*BIAS) else None, assume="softmax",
         decisive=True,

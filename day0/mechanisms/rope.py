@@ -7,6 +7,7 @@ from typing import Any
 
 from day0.ir.fact import Finding
 from day0.mechanisms.builder import Builder
+from day0.mechanisms import config_kinds as kinds
 from day0.mechanisms.config import ConfigReader
 
 # Keys of a rope dict that are not arguments of the scaling.
@@ -20,6 +21,7 @@ _KINDS = {
 }  # fmt: skip
 _FROM_ORIGINAL = ("yarn", "longrope", "dynamic", "llama3")
 _FROM_LENGTH = ("longrope", "dynamic")
+_HINT = "mend config.json, or analyze the model's own repository"
 _LABELS = ("full_attention", "sliding_attention", "indexed_attention", "main", "compress")
 
 
@@ -91,15 +93,28 @@ def _words(cfg: ConfigReader, label: str) -> dict[str, Any] | None:
     """The config's rope dict for a kind of layer ({} where it has none), None where it is null."""
     modern = cfg.word("rope_parameters")
     legacy = cfg.word("rope_scaling")
-    if isinstance(modern, Mapping) and any(key in modern for key in _LABELS):
+    if modern is not None and any(key in modern for key in _LABELS):
         shared = {key: value for key, value in modern.items() if not isinstance(value, Mapping)}
         entry = modern.get(label)
         if entry is None:
             return None
+        if not isinstance(entry, Mapping):
+            raise kinds.refusal(f"rope_parameters.{label}", entry, kinds.TABLE, _HINT)
         modern = {**shared, **entry}
-    words: dict[str, Any] = dict(modern or {})
-    words.update(legacy or {})
-    return words
+    return {**_checked("rope_parameters", modern), **_checked("rope_scaling", legacy)}
+
+
+def _checked(name: str, words: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A rope dict whose known entries are of their kind; Day0Error where one is not."""
+    found = dict(words or {})
+    for key, value in found.items():
+        kind = kinds.ROPE.get(key)
+        if kind is None or value is None:
+            continue
+        if (taken := kind.take(value)) is kinds.NO:
+            raise kinds.refusal(f"config.json: {name}.{key}", value, kind, _HINT)
+        found[key] = taken
+    return found
 
 
 def _unstated_theta(cfg: ConfigReader, suffix: str) -> float:
@@ -141,8 +156,8 @@ def conflicts(cfg: ConfigReader) -> list[Finding]:
     modern, legacy = cfg.word("rope_parameters"), cfg.word("rope_scaling")
     found = [("rope_theta", cfg.word("rope_theta"))]
     for key, words in (("rope_parameters", modern), ("rope_scaling", legacy)):
-        if isinstance(words, Mapping) and not any(label in words for label in _LABELS):
-            found.append((f"{key}.rope_theta", words.get("rope_theta")))
+        if words is not None and not any(label in words for label in _LABELS):
+            found.append((f"{key}.rope_theta", _checked(key, words).get("rope_theta")))
     stated = [(key, value) for key, value in found if value is not None]
     if len({float(value) for _, value in stated}) < 2:
         return []

@@ -43,15 +43,19 @@ def read_unknown(layer: Layer, slot: str) -> Unknown | None:
 def renamed(layer: Layer, other: Unknown) -> bool:
     """Whether a module holds the very tensor names that a module of another name holds in another
     layer: then it is that one under a wrong name, not a new kind of operator."""
-    here = [{name for name, _ in tensors} for _, tensors in other.modules]
+    elsewhere: list[dict[str, set[str]]] = []
     for prefix in layer.at.elsewhere():
         there: dict[str, set[str]] = {}
         for name in layer.at.names.below(prefix):
             module, _, tail = name[len(prefix) :].partition(".")
             there.setdefault(module, set()).add(tail)
-        if any(tails in there.values() for tails in here):
-            return True
-    return False
+        elsewhere.append(there)
+    odd = [
+        {name for name, _ in tensors}
+        for module, tensors in other.modules
+        if not any(module in there for there in elsewhere)
+    ]
+    return any(tails in there.values() for there in elsewhere for tails in odd)
 
 
 def flow(spec: Unknown, b: Builder, x: str, at: Scope, flow: Flow) -> str:

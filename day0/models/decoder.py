@@ -8,6 +8,7 @@ from day0.checkpoint.headers import Headers
 from day0.errors import Day0Error
 from day0.ir import format as formats
 from day0.ir.fact import Finding
+from day0.mechanisms import config_kinds as kinds
 from day0.mechanisms import indexer, mtp, norm, rope
 from day0.mechanisms.config import ConfigReader
 from day0.mechanisms.names import Names, Scope
@@ -73,7 +74,8 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
     num_layers = _num_layers(cfg, places, num_drafts)
     pattern = patterns.read(cfg, num_layers, _longer(places, num_layers, num_drafts))
     findings.extend(pattern.findings)
-    findings.extend(rope.conflicts(cfg))
+    with cfg.layer(0):
+        findings.extend(rope.conflicts(cfg))
     root = Scope(names, places.prefix)
     shape = _shape(cfg, num_layers, root)
     owners: dict[str, dict[int, Any]] = {}
@@ -102,18 +104,10 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
         stream = residual.read(first, "stream")
     spec = ModelSpec(
         name="",
-        architectures=tuple(cfg.word("^architectures", "architectures") or ()),
-        model_type=str(cfg.word("^model_type", "model_type") or ""),
+        architectures=_architectures(cfg),
+        model_type=cfg.word("^model_type", "model_type") or "",
         dtype=plain,
-        context_length=cfg.word(
-            "max_position_embeddings",
-            "model_max_length",
-            "n_positions",
-            "context_length",
-            "max_seq_len",
-            "max_seq_length",
-            "seq_length",
-        ),  # fmt: skip
+        context_length=_context_length(cfg, findings),
         vocab_size=cfg.get("vocab_size", "vocab_size", derive=lambda: root.dim(0, *EMBED)),
         shape=shape,
         layers=layers,
@@ -132,6 +126,41 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
     return Reading(
         spec=spec, names=names, places=places, plain=plain, cfg=cfg, quant=quant, findings=findings
     )
+
+
+def _architectures(cfg: ConfigReader) -> tuple[str, ...]:
+    """Names of classes; nothing depends on them."""
+    found = cfg.word("^architectures", "architectures")
+    listed = found if isinstance(found, list) else [found]
+    return tuple(name for name in listed if isinstance(name, str))
+
+
+def _context_length(cfg: ConfigReader, findings: list[Finding]) -> int | None:
+    """None where the config states no length, or one that means "no limit" or nothing."""
+    found = cfg.word(
+        "max_position_embeddings",
+        "model_max_length",
+        "n_positions",
+        "context_length",
+        "max_seq_len",
+        "max_seq_length",
+        "seq_length",
+    )
+    if found is None:
+        return None
+    taken = kinds.whole(1, 2**40).take(found)
+    if taken is not kinds.NO:
+        return taken
+    findings.append(
+        Finding(
+            code="context_length",
+            severity="info",
+            message=f"the context length is given as {kinds.shown(found)}, which is no number of "
+            "tokens; it counts as not stated",
+            evidence=("max_position_embeddings",),
+        )
+    )
+    return None
 
 
 def _selecting(layers: tuple[LayerSpec, ...]) -> list[int]:
@@ -176,16 +205,17 @@ def _distrusted(spec: ModelSpec, cfg: ConfigReader, findings: list[Finding]) -> 
 
 def _plain(cfg: ConfigReader, headers: Headers | None, places: Places) -> str:
     word = cfg.word("dtype", "torch_dtype", "^dtype", "^torch_dtype")
-    if word is not None:
-        name = str(word).removeprefix("torch.")
-        return cfg.note("dtype", DTYPES.get(name, "bf16"), "config", "config.json:dtype")
+    if word is not None and word.removeprefix("torch.") in DTYPES:
+        name = word.removeprefix("torch.")
+        return cfg.note("dtype", DTYPES[name], "config", "config.json:dtype")
     if headers is not None:
         for name in EMBED:
             header = headers.tensors.get(places.prefix + name)
             if header is not None and header.dtype in ("F32", "BF16", "F16"):
                 found = formats.of_dtype(header.dtype)
                 return cfg.note("dtype", found, "header", "dtype of the embedding")
-    return cfg.note("dtype", "bf16", "assumed", "no dtype anywhere")
+    source = "no dtype anywhere" if word is None else f"dtype {kinds.shown(word)} is unknown"
+    return cfg.note("dtype", "bf16", "assumed", source)
 
 
 def _num_layers(cfg: ConfigReader, places: Places, num_drafts: int) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from day0.ir.fact import Finding
-from day0.mechanisms import norm
+from day0.mechanisms import norm, sizes
 from day0.mechanisms.config import MissingWord
 from day0.mechanisms.index import RESIDUALS, ffns, mixers
 from day0.mechanisms.residual import ADD, Residual
@@ -112,6 +112,7 @@ def _part(
     try:
         with layer.cfg.recording() as because:
             spec = chosen.read(layer)
+            sizes.check(f"layer {layer.index}: {chosen.stem}", spec)
     except MissingWord as error:
         findings.append(
             Finding(

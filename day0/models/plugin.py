@@ -20,10 +20,10 @@ from types import ModuleType
 from typing import TypeVar
 
 from day0.errors import Day0Error
-from day0.mechanisms.index import add_mechanism
+from day0.mechanisms.index import MECHANISMS, add_mechanism
 from day0.mechanisms.spec import Mechanism
 from day0.registry.family import Family
-from day0.registry.index import add_family, add_reference
+from day0.registry.index import add_family, add_reference, exists
 
 FILE = "plugin.py"
 _HINT = "DIR/plugin.py defines register(registry); day0/models/plugin.py shows what it may call"
@@ -32,26 +32,52 @@ T = TypeVar("T")
 
 
 class Registry:
-    """What a plugin may add. ValueError for a name that is taken, TypeError for another thing."""
+    """What a plugin may add; it is kept until `commit`. ValueError for a name that is taken,
+    TypeError for another thing."""
+
+    def __init__(self) -> None:
+        self._families: dict[str, Family] = {}
+        self._references: dict[str, str] = {}
+        self._mechanisms: dict[str, tuple[str, Mechanism]] = {}
 
     def family(self, family: Family) -> None:
         """A new operator family."""
-        add_family(_checked(family, Family))
+        name = _checked(family, Family).name
+        if exists(name) or name in self._families:
+            raise ValueError(f"the operator family {name!r} exists already")
+        self._families[name] = family
 
     def reference(self, family: str, function: Callable[..., None]) -> None:
-        """The definition of a family, a function at the top of its module; KeyError for a family
-        that nobody registered."""
+        """The definition of a family, a function at the top of its module. It wins over the
+        shipped one."""
         if not callable(function):
             raise TypeError(f"a reference is a function, not {type(function).__name__}")
-        add_reference(family, f"{function.__module__}:{function.__name__}")
+        if not exists(family) and family not in self._families:
+            raise ValueError(f"there is no operator family {family!r} to define")
+        self._references[family] = f"{function.__module__}:{function.__name__}"
 
     def mixer(self, mechanism: Mechanism) -> None:
         """A mechanism for what mixes tokens."""
-        add_mechanism("mixer", _checked(mechanism, Mechanism))
+        self._mechanism("mixer", mechanism)
 
     def ffn(self, mechanism: Mechanism) -> None:
         """A mechanism for a feed-forward."""
-        add_mechanism("ffn", _checked(mechanism, Mechanism))
+        self._mechanism("ffn", mechanism)
+
+    def commit(self) -> None:
+        """Everything at once, for the rest of the process."""
+        for family in self._families.values():
+            add_family(family)
+        for name, entry in self._references.items():
+            add_reference(name, entry)
+        for slot, mechanism in self._mechanisms.values():
+            add_mechanism(slot, mechanism)
+
+    def _mechanism(self, slot: str, mechanism: Mechanism) -> None:
+        stem = _checked(mechanism, Mechanism).stem
+        if stem in MECHANISMS or stem in self._mechanisms:
+            raise ValueError(f"the mechanism {stem!r} exists already")
+        self._mechanisms[stem] = slot, mechanism
 
 
 def _checked(value: T, kind: type[T]) -> T:
@@ -71,11 +97,12 @@ def load_plugin(folder: Path | None) -> None:
     register = getattr(_imported(path), "register", None)
     if not callable(register):
         raise Day0Error(f"{path} defines no function register(registry)", hint=_HINT)
+    registry = Registry()
     try:
-        register(Registry())
-    except (ValueError, TypeError, KeyError) as error:
-        reason = error.args[0] if error.args else error
-        raise Day0Error(f"{path} cannot be registered: {reason}", hint=_HINT) from error
+        register(registry)
+    except (ValueError, TypeError) as error:
+        raise Day0Error(f"{path} cannot be registered: {error}", hint=_HINT) from error
+    registry.commit()
     _loaded.add(folder.resolve())
 
 

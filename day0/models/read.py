@@ -48,6 +48,16 @@ def read_model(
                 evidence=unread,
             )
         )
+    if unused := cfg.unused_facts():
+        findings.append(
+            Finding(
+                code="unused_facts",
+                severity="warning",
+                message=f"{len(unused)} facts of --facts that nothing asks for; the facts of this "
+                "model stand under 'facts' in --format json",
+                evidence=unused,
+            )
+        )
     return ReadModel(
         model=replace(model, facts=dict(cfg.facts)),
         quant=quant,

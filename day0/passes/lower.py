@@ -7,6 +7,7 @@ from day0.errors import NotSupported
 from day0.ir.graph import Graph, Model
 from day0.ir.recipe import Recipe
 from day0.passes.choose import Choice, choose
+from day0.passes.quantize import Precision, quantize
 
 PHASES = ("prefill", "decode")
 
@@ -25,16 +26,19 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lowered:
-    """A graph for one phase and the choice made for every op, by op id."""
+    """A graph for one phase, the choice made for every op, by op id, and the formats that weights,
+    caches and activations run in."""
 
     graph: Graph
     phase: str
     choices: Mapping[str, Choice]
+    precision: Precision
 
 
 def lower(model: Model, target: Target, name: str = "main") -> dict[str, Lowered]:
     """The lowered graphs of `name` by phase; NotSupported (exit 4) lists ops nothing runs."""
     graph = model.graphs[name]
+    precision = quantize(graph, model, target.recipe)
     result = {}
     for phase in PHASES:
         choices = choose(graph, model, target, phase)
@@ -45,5 +49,5 @@ def lower(model: Model, target: Target, name: str = "main") -> dict[str, Lowered
                 f"with --backend {target.backend}",
                 hint="day0 scaffold MODEL writes the stubs; --backend reference runs definitions",
             )
-        result[phase] = Lowered(graph=graph, phase=phase, choices=choices)
+        result[phase] = Lowered(graph=graph, phase=phase, choices=choices, precision=precision)
     return result

@@ -61,9 +61,14 @@ def family(name: str) -> Family:
     return _shipped(name)
 
 
+def exists(name: str) -> bool:
+    """Whether there is a family of this name."""
+    return name in NAMES or name in _added
+
+
 def add_family(added: Family) -> None:
     """A family of a plugin, from now on in this process; ValueError when its name is taken."""
-    if added.name in NAMES or added.name in _added:
+    if exists(added.name):
         raise ValueError(f"the operator family {added.name!r} exists already")
     _added[added.name] = added
 

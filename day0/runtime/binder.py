@@ -14,7 +14,9 @@ import torch
 from day0.ir.cache import CacheSpec
 from day0.ir.graph import Graph
 from day0.ir.op import Op
+from day0.passes.quantize import Activation
 from day0.registry.index import family
+from day0.runtime.emulate import emulated
 from day0.runtime.pools import paged
 from day0.runtime.step import Step
 from day0.runtime.storage import History, Storage
@@ -65,8 +67,9 @@ def bind(
     storage: Storage,
     dtype: torch.dtype,
     device: torch.device,
+    activations: tuple[Activation, ...] = (),
 ) -> Call:
-    """The call of `entry` for `op`."""
+    """The call of `entry` for `op`; inputs named in `activations` are rounded before it."""
     module, _, name = entry.partition(":")
     function = getattr(import_module(module), name)
     offers, after = _offers(op, graph, weights, storage, dtype, device)
@@ -87,7 +90,7 @@ def bind(
     return Call(
         op=op,
         entry=entry,
-        function=function,
+        function=emulated(op, function, activations),
         arguments=tuple(arguments),
         after=tuple(finishes),
     )

@@ -34,7 +34,7 @@ def dequantise(format_name: str, parts: Parts, dims: tuple[int, ...]) -> torch.T
 def e8m0(scale: torch.Tensor) -> torch.Tensor:
     """E8M0 bytes, as F8_E8M0 or as U8: 2^(byte - 127), 255 is NaN."""
     codes = scale.view(torch.uint8).to(torch.int32)
-    value = torch.ldexp(torch.ones((), dtype=torch.float32), codes - 127)
+    value = torch.ldexp(torch.ones_like(codes, dtype=torch.float32), codes - 127)
     return torch.where(codes == 255, torch.full_like(value, float("nan")), value)
 
 

@@ -88,8 +88,7 @@ class Engine:
 
     def _must_fit(self, tokens: int) -> None:
         for span, pool in self._pages.items():
-            held = min(tokens, span + self.limits.chunk) if span else tokens
-            need = -(-held // self.limits.page_size) + (1 if span else 0)
+            need = self._need(span, tokens)
             if need > pool.count:
                 fits = pool.count * self.limits.page_size
                 raise DoesNotFit(
@@ -98,14 +97,22 @@ class Engine:
                     hint=f"shorten prompt and --max-new-tokens to {fits:,} tokens together",
                 )
 
+    def _need(self, span: int, tokens: int) -> int:
+        """Most pages that a request of so many tokens holds at once; a window's borders may lie
+        within pages."""
+        held = min(tokens, span + self.limits.chunk) if span else tokens
+        return -(-held // self.limits.page_size) + (1 if span else 0)
+
     def _prefill_batch(self) -> list[tuple[Request, int]]:
-        budget, batch = self.limits.chunk, []
+        budget, batch, waiting = self.limits.chunk, [], len(self._waiting)
         for request in [r for r in self._running if not r.decoding]:
             rows = min(budget, request.pending)
             if rows and request in self._running and self._reserve(request, rows):
                 batch.append((request, rows))
                 budget -= rows
         batch = [(request, rows) for request, rows in batch if request in self._running]
+        if len(self._waiting) > waiting:  # pages are short: what was put back stays back for now
+            return batch
         while self._waiting and budget > 0:
             request = self._waiting[0]
             rows = min(budget, request.pending)
@@ -124,6 +131,11 @@ class Engine:
         return [(request, rows) for request, rows in batch if request in self._running]
 
     def _admit(self, request: Request, rows: int) -> bool:
+        """Take a request in when all its tokens fit beside a next page for every running one:
+        otherwise it would be put back again, and steps that prefill it would starve the others."""
+        for span, pool in self._pages.items():
+            if pool.free < self._need(span, len(request.tokens)) + len(self._running):
+                return False
         slot = self._slots.take(1)
         if slot is None:
             return False
@@ -144,10 +156,12 @@ class Engine:
         return True
 
     def _grow(self, request: Request, end: int) -> bool:
+        """Pages up to `end`; where all tokens are kept, for all tokens known so far at once."""
         taken: list[tuple[int, list[int]]] = []
         for span, pool in self._pages.items():
             table = request.pages[span]
-            missing = -(-end // self.limits.page_size) - len(table)
+            reach = end if span else max(end, len(request.tokens))
+            missing = -(-reach // self.limits.page_size) - len(table)
             pages = pool.take(max(missing, 0))
             if pages is None:
                 for other, numbers in taken:

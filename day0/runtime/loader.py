@@ -27,6 +27,7 @@ from day0.ir.weight import (
     Weight,
 )
 from day0.runtime.dequant import dequantise
+from day0.runtime.emulate import Rounding
 
 Read = Callable[[str], torch.Tensor]
 DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16,
@@ -97,19 +98,26 @@ def load(
     dummy: Dummy | None = None,
     dtype_of: Callable[[Weight], torch.dtype],
     device: torch.device,
+    rounding_of: Callable[[Weight], Rounding | None] = lambda weight: None,
 ) -> dict[str, torch.Tensor]:
-    """Every weight evaluated, cast by `dtype_of` and placed on `device`."""
+    """Every weight evaluated, rounded by `rounding_of` where its format is emulated, cast by
+    `dtype_of` and placed on `device`."""
     return {
         weight.name: _placed(
-            _evaluate(weight.source, weight.role, files, dummy), dtype_of(weight), device
+            _evaluate(weight.source, weight.role, files, dummy),
+            dtype_of(weight),
+            device,
+            rounding_of(weight),
         )
         for weight in weights
     }
 
 
-def _placed(value: torch.Tensor, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+def _placed(
+    value: torch.Tensor, dtype: torch.dtype, device: torch.device, rounding: Rounding | None
+) -> torch.Tensor:
     if value.is_floating_point():
-        value = value.to(dtype)
+        value = (value if rounding is None else rounding(value)).to(dtype)
     return value.contiguous().to(device)
 
 

@@ -10,17 +10,18 @@ import torch
 
 from day0.catalog.entry import entry_called, model_of
 from day0.checkpoint.headers import Headers
-from day0.checkpoint.load import DEMO, load
+from day0.checkpoint.load import load
 from day0.checkpoint.source import Checkpoint
+from day0.checkpoint.weights import Progress, weights_folder
 from day0.errors import Day0Error
 from day0.ir.graph import Model
 from day0.ir.recipe import Recipe
 from day0.models.cut import cut
 from day0.models.groups import unclaimed
 from day0.models.plugin import load_plugin
-from day0.models.read import must_be_settled, read_model
+from day0.models.read import read_model
 from day0.models.recipes import recipe_called
-from day0.runtime.session import Session, Sizes, open_session
+from day0.runtime.session import Session, Sizes, lowered_for, open_session
 from day0.runtime.text import TOKENIZER, Text, stop_ids
 
 BACKENDS = ("auto", "reference")
@@ -74,10 +75,15 @@ def open_model(
     plugin: Path | None = None,
     device: str = "auto",
     cache_dir: Path | None = None,
+    progress: Progress | None = None,
 ) -> Opened:
     """Read MODEL and build its Graph. `dummy`: weights are made up from `seed`. `layers`: the
-    first so many alone. Day0Error for what a user can mend; NotSupported (exit 4) names decisive
-    facts that are assumed, with the YAML that states them."""
+    first so many alone. The weights of a hub id are downloaded once all else is known to work;
+    `progress(bytes here, bytes in all, shard)` sees it.
+
+    Day0Error for what a user can mend; NotSupported (exit 4) names decisive facts that are
+    assumed, with the YAML that states them, or operators that nothing runs.
+    """
     if backend not in BACKENDS:
         raise Day0Error(
             f"--backend is {backend!r}; it must be one of {', '.join(BACKENDS)}",
@@ -85,16 +91,21 @@ def open_model(
         )
     recipe, place = recipe_called(quant), _device(device)
     load_plugin(plugin)
+    checkpoint = None
     if name.startswith(CATALOG):
         opened = _of_catalog(name, recipe, dummy=dummy, layers=layers, facts=facts or {})
     else:
         checkpoint = load(name, cache_dir=cache_dir)
         opened = _of_checkpoint(checkpoint, recipe, dummy=dummy, layers=layers, facts=facts or {})
-    must_be_settled(opened.model)
-    return replace(
-        opened, backend=backend, device=place, dummy_seed=seed if dummy else None,
+    opened = replace(
+        opened,
+        backend=backend,
+        device=place,
+        dummy_seed=seed if dummy else None,
         notes=(*_notes(opened, dummy, layers), *opened.notes),
-    )  # fmt: skip
+    )
+    lowered_for(opened.model, recipe, backend)
+    return opened if checkpoint is None else _with_files(opened, checkpoint, cache_dir, progress)
 
 
 def _of_checkpoint(
@@ -110,9 +121,7 @@ def _of_checkpoint(
             f"{checkpoint.id} has no safetensors weights to run",
             hint=f"day0 run {checkpoint.id} --dummy makes weights up",
         )
-    folder = _folder(checkpoint, dummy=dummy)
     read = read_model(checkpoint, facts, layers=layers)
-    text = Text.read(folder) if folder is not None and (folder / TOKENIZER).is_file() else None
     return Opened(
         name=checkpoint.id,
         origin=checkpoint.origin,
@@ -122,25 +131,20 @@ def _of_checkpoint(
         backend="",
         device="",
         headers=checkpoint.headers,
-        folder=folder,
-        text=text,
-        stop_ids=stop_ids(checkpoint.generation_config, checkpoint.config, text),
         notes=tuple(f.message for f in read.findings if f.severity != "info"),
     )
 
 
-def _folder(checkpoint: Checkpoint, *, dummy: bool) -> Path | None:
-    """Where the files lie; None where made-up weights need none."""
-    if checkpoint.origin == "demo":
-        return DEMO
-    if checkpoint.origin == "folder":
-        return Path(checkpoint.id).expanduser()
-    if dummy:
-        return None
-    raise Day0Error(
-        f"the weights of {checkpoint.id} are not on this machine",
-        hint=f"hf download {checkpoint.id} --local-dir DIR, then day0 run DIR",
-    )
+def _with_files(
+    opened: Opened, checkpoint: Checkpoint, cache_dir: Path | None, progress: Progress | None
+) -> Opened:
+    """The same with its folder, tokenizer and end ids. Made-up weights of a hub id need no file."""
+    folder = None
+    if checkpoint.origin != "hub" or opened.dummy_seed is None:
+        folder = weights_folder(checkpoint, cache_dir=cache_dir, progress=progress)
+    text = Text.read(folder) if folder is not None and (folder / TOKENIZER).is_file() else None
+    ends = stop_ids(checkpoint.generation_config, checkpoint.config, text)
+    return replace(opened, folder=folder, text=text, stop_ids=ends)
 
 
 def _of_catalog(

@@ -37,6 +37,7 @@ class Program:
                 storage=storage,
                 dtype=dtype,
                 device=device,
+                activations=lowered.precision.activations.get(op.id, ()),
             )
             for op in lowered.graph.ops
         )

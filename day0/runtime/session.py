@@ -8,13 +8,16 @@ import torch
 
 from day0.checkpoint.headers import Headers
 from day0.errors import Day0Error
+from day0.ir import format as formats
 from day0.ir.cache import CacheSpec
 from day0.ir.graph import Model
 from day0.ir.recipe import Recipe
 from day0.ir.weight import Weight
 from day0.models.read import must_be_settled
 from day0.passes.lower import Lowered, Target, lower
+from day0.passes.quantize import Precision
 from day0.registry.index import added_references
+from day0.runtime.emulate import Rounding, by_part, rounding
 from day0.runtime.engine import Engine, Event, Limits, graph_inputs
 from day0.runtime.loader import DTYPES, Dummy, Files, load
 from day0.runtime.pools import page_size, spans
@@ -77,6 +80,11 @@ class Session:
         """Ids before each sequence's rows that the graph asks for as an input."""
         graph = self._lowered["prefill"].graph
         return graph.values["history"].width if "history" in graph.inputs else 0
+
+    @property
+    def precision(self) -> Precision:
+        """What every weight, cache and activation runs in, and why."""
+        return self._lowered["prefill"].precision
 
     @property
     def logits_name(self) -> str:
@@ -182,6 +190,7 @@ class Session:
             num_slots=limits.num_slots,
             dtypes=dtypes,
             device=self._device,
+            roundings=by_part(self.precision.caches),
         )
 
     def _programs(self, storage: Storage) -> dict[str, Program]:
@@ -197,6 +206,16 @@ class Session:
         }
 
 
+def lowered_for(model: Model, recipe: Recipe, backend: str) -> dict[str, Lowered]:
+    """The lowered graphs by phase, without any weight. NotSupported names decisive facts that are
+    assumed, or the ops that nothing runs."""
+    must_be_settled(model)
+    from day0_kernels.index import REFERENCES
+
+    references = {**REFERENCES, **added_references()}
+    return lower(model, Target(backend=backend, recipe=recipe, references=references))
+
+
 def open_session(
     model: Model,
     recipe: Recipe,
@@ -209,13 +228,8 @@ def open_session(
     device: str = "cpu",
 ) -> Session:
     """Lower, load and bind a model. `folder` holds the safetensors files that `headers` describe;
-    with `dummy_seed` the weights are made up. NotSupported names decisive facts that are assumed,
-    or the ops that nothing runs."""
-    must_be_settled(model)
-    from day0_kernels.index import REFERENCES
-
-    references = {**REFERENCES, **added_references()}
-    lowered = lower(model, Target(backend=backend, recipe=recipe, references=references))
+    with `dummy_seed` the weights are made up. NotSupported as `lowered_for`."""
+    lowered = lowered_for(model, recipe, backend)
     place = torch.device(device)
     used = {name for low in lowered.values() for op in low.graph.ops for _, name in op.weights}
     files = None
@@ -229,6 +243,7 @@ def open_session(
         dummy=None if dummy_seed is None else Dummy(dummy_seed),
         dtype_of=weight_dtype(recipe),
         device=place,
+        rounding_of=_roundings(lowered["prefill"].precision, made_up=files is None),
     )
     if files is not None:
         files.close()
@@ -238,13 +253,27 @@ def open_session(
 
 
 def weight_dtype(recipe: Recipe) -> Callable[[Weight], torch.dtype]:
-    """The torch dtype a weight is held in; emulated formats are held as the recipe's plain one."""
+    """The torch dtype a weight is held in: fp32 for the values of narrow formats, which the
+    definitions multiply as they are."""
     plain = DTYPES[recipe.plain]
 
     def dtype(weight: Weight) -> torch.dtype:
-        return DTYPES.get(recipe.weight(weight), plain)
+        runs = recipe.weight(weight)
+        return torch.float32 if formats.get(runs).quantised else DTYPES.get(runs, plain)
 
     return dtype
+
+
+def _roundings(precision: Precision, *, made_up: bool) -> Callable[[Weight], Rounding | None]:
+    """How a loaded weight is rounded: not at all where its stored codes are kept. Weights that
+    are `made_up` have no codes."""
+
+    def of(weight: Weight) -> Rounding | None:
+        row = precision.weights[weight.name]
+        kept = row.action == "keep" and not made_up
+        return None if kept else rounding(row.runs)
+
+    return of
 
 
 def _cache_dtype(recipe: Recipe, cache: CacheSpec) -> torch.dtype:

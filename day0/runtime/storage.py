@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from day0.ir.cache import CacheSpec
+from day0.runtime.emulate import Rounding
 from day0.runtime.pools import first_kept, paged, span_of
 from day0.runtime.step import Step
 
@@ -36,8 +37,12 @@ class Storage:
         num_slots: int,
         dtypes: Mapping[str, torch.dtype],
         device: torch.device,
+        roundings: Mapping[str, Mapping[str, Rounding]] | None = None,
     ) -> None:
+        """`dtypes` by cache. `roundings` by cache and part: those parts run in a narrow format and
+        are emulated, rounded when they are written and held in fp32."""
         self.caches = caches
+        self.roundings = roundings or {}
         self.page_size = page_size
         self.parts: dict[str, dict[str, torch.Tensor]] = {}
         for name, cache in caches.items():
@@ -51,7 +56,11 @@ class Storage:
                 part: torch.zeros(
                     *lead,
                     *(dim for dim in spec.dims if isinstance(dim, int)),
-                    dtype=dtypes.get(spec.format, dtypes[name]),
+                    dtype=(
+                        torch.float32
+                        if part in self.roundings.get(name, ())
+                        else dtypes.get(spec.format, dtypes[name])
+                    ),
                     device=device,
                 )
                 for part, spec in cache.parts
@@ -71,8 +80,14 @@ class Storage:
         return self.parts[cache.name][part].flatten(0, 1)[history.index]
 
     def scatter(self, cache: CacheSpec, part: str, history: History, value: torch.Tensor) -> None:
-        """Write a contiguous view back."""
-        self.parts[cache.name][part].flatten(0, 1)[history.index] = value
+        """Write a contiguous view back; what is new in it is rounded."""
+        flat = self.parts[cache.name][part].flatten(0, 1)
+        rounding = self.roundings.get(cache.name, {}).get(part)
+        if rounding is not None and value.numel():
+            new = (value != flat[history.index]).flatten(1).any(-1)
+            value = value.clone()
+            value[new] = rounding(value[new])
+        flat[history.index] = value
 
     def write_rows(self, cache: CacheSpec, part: str, step: Step, value: torch.Tensor) -> None:
         """Each row's entry at its position; rows that fall out of a window are not kept."""
@@ -82,7 +97,9 @@ class Storage:
         target = self.parts[cache.name][part]
         keep = pages > 0
         flat = target.flatten(0, 1)
-        flat[index[keep]] = value.view(-1, *flat.shape[1:])[keep].to(flat.dtype)
+        kept = value.view(-1, *flat.shape[1:])[keep]
+        rounding = self.roundings.get(cache.name, {}).get(part)
+        flat[index[keep]] = (kept if rounding is None else rounding(kept)).to(flat.dtype)
 
     def _history(self, span: int, every: int, step: Step) -> History:
         size = self.page_size // every

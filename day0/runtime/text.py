@@ -1,12 +1,12 @@
 """Text to ids and back: tokenizer.json, chat templates, and text that grows id by id."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
 
+from day0.checkpoint.config import parse_config
 from day0.errors import Day0Error
 from day0.runtime.chat import Message, render
 
@@ -15,7 +15,7 @@ TOKENIZER_CONFIG = "tokenizer_config.json"
 CHAT_TEMPLATE = "chat_template.jinja"
 SPECIAL = ("bos_token", "eos_token", "pad_token", "unk_token")
 NO_TEXT = 'ids work without: --prompts FILE.jsonl with {"ids": [1, 2]}, or --input-len 32'
-# What decoders put where bytes are no character (yet), and how many bytes one may wait for.
+# What decoders put where bytes are no character (yet), and how many bytes one waits with at most.
 REPLACEMENT = "\ufffd"
 LONGEST_WAIT = 3
 
@@ -90,8 +90,11 @@ class Growing:
         self._window.append(token)
         self._fresh += 1
         text = self._text.decode(self._window)
-        waiting = min(len(text) - len(text.rstrip(REPLACEMENT)), LONGEST_WAIT)
-        piece = self._give(text[: len(text) - waiting])
+        waiting = len(text) - len(text.rstrip(REPLACEMENT))
+        if waiting and self._fresh <= LONGEST_WAIT:
+            # Decoders with bytes as tokens of their own spoil whole characters before, too.
+            return ""
+        piece = self._give(text[: len(text) - min(waiting, LONGEST_WAIT)])
         if piece and not waiting:
             self._shorten()
         return piece
@@ -109,7 +112,7 @@ class Growing:
         last = self._window[-self._fresh :]
         self._fresh = 0
         seen = self._text.decode(last)
-        if seen and REPLACEMENT not in seen:
+        if seen:
             self._window, self._given = last, len(seen)
 
 
@@ -169,16 +172,11 @@ def stop_ids(
 
 
 def _config(path: Path) -> Mapping[str, Any]:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    """By the parser that reads it for an analysis; nothing where there is no such file."""
+    if not path.is_file():
         return {}
-    except (OSError, ValueError) as error:
-        raise Day0Error(
-            f"{path} cannot be read: {' '.join(str(error).split())}",
-            hint="mend the file, or remove it: the tokenizer works without",
-        ) from error
-    return data if isinstance(data, dict) else {}
+    config, _ = parse_config(path.read_bytes(), str(path), path.name)
+    return config
 
 
 def _special(config: Mapping[str, Any]) -> dict[str, str]:

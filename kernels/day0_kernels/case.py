@@ -9,8 +9,13 @@ from typing import Any
 import torch
 
 DTYPES = MappingProxyType(
-    {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "fp64": torch.float64,
-     "fp8": torch.float8_e4m3fn}
+    {
+        "bf16": torch.bfloat16,
+        "fp16": torch.float16,
+        "fp32": torch.float32,
+        "fp64": torch.float64,
+        "fp8": torch.float8_e4m3fn,
+    }
 )
 
 

@@ -171,7 +171,7 @@ class Hub:
         start, stop = 0, total
         if handler.asked and not fault.whole:
             first, _, last = handler.asked.removeprefix("bytes=").partition("-")
-            start, stop = int(first), min(int(last) + 1, total)
+            start, stop = int(first), min(int(last) + 1, total) if last else total
             if start >= total:
                 return handler.send(416, b"", {"Content-Range": f"bytes */{total}"})
         partial = bool(handler.asked) and not fault.whole

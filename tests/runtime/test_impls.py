@@ -3,11 +3,11 @@
 import importlib
 
 import pytest
-from day0_kernels.case import op_module
-from day0_kernels.index import REFERENCES
 
 from day0.registry.family import Impl
 from day0.registry.index import NAMES, family
+from day0_kernels.case import op_module
+from day0_kernels.index import REFERENCES
 
 IMPLS = [(name, impl) for name in NAMES for impl in family(name).impls]
 

@@ -1,5 +1,6 @@
 """Cases of the routed experts: inputs, the named shapes, what is compared and the least work."""
 
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ TOLERANCE = {
     "fp32": Tolerance(factor=2.0, peak=6.0, floor=3e-6),
     # The matrix unit adds FP8 products with fewer bits than fp32, and a hidden value between two
     # codes goes either way: one step (6 %) in few elements. FP8 itself is off by 2.6e-2.
-    "fp8": Tolerance(factor=2.0, peak=6.0, floor=1.6e-2),
+    "fp8": Tolerance(factor=2.0, peak=6.0, floor=2.5e-2),
 }
 
 _AT = "day0_kernels.experts"
@@ -123,20 +124,23 @@ def _cases() -> tuple[Case, ...]:
 CASES = _cases()
 
 
-def routing(case: Case, generator: torch.Generator | None = None) -> torch.Tensor:
-    """Experts int32 [T, k] on the CPU; without a generator the same for equal dims.
-
-    "aligned": every expert gets 1 to 3 times that many rows, as peers that pad need it.
-    """
+def routing(case: Case, seed: int | None = None) -> torch.Tensor:
+    """Experts int32 [T, k] on the CPU; without a seed the same for equal dims."""
     dims = case.dims
-    num_experts, top_k = dims["num_experts"], dims["top_k"]
-    if generator is None:
-        generator = torch.Generator().manual_seed(num_experts * 1000 + dims["tokens"])
-    if aligned := dims.get("aligned"):
+    num_experts, tokens = dims["num_experts"], dims["tokens"]
+    seed = num_experts * 1000 + tokens if seed is None else seed
+    return _routed(num_experts, dims["top_k"], tokens, dims.get("aligned", 0), seed)
+
+
+@lru_cache(maxsize=16)
+def _routed(num_experts: int, top_k: int, tokens: int, aligned: int, seed: int) -> torch.Tensor:
+    """`aligned`: every expert gets 1 to 3 times that many rows, as peers that pad need it."""
+    generator = torch.Generator().manual_seed(seed)
+    if aligned:
         sizes = torch.randint(1, 4, (num_experts,), generator=generator) * aligned
         flat = torch.repeat_interleave(torch.arange(num_experts), sizes)
         return flat[torch.randperm(len(flat), generator=generator)].view(-1, top_k).int()
-    scores = torch.rand(dims["tokens"], num_experts, generator=generator)
+    scores = torch.rand(tokens, num_experts, generator=generator)
     return scores.argsort(-1)[:, :top_k].int()
 
 
@@ -156,11 +160,11 @@ def _random(case: Case, device: str, generator: torch.Generator) -> dict[str, to
         x = torch.randn(shape, generator=generator, device=device, dtype=torch.float32)
         return (x * size).to(kind)
 
-    # on the CPU, since `work` counts the experts of the timed cases without a GPU
+    # routed on the CPU: `work` counts the experts of the timed cases without a GPU
     seed = int(torch.randint(2**31, (), generator=generator, device=device))
-    own = torch.Generator().manual_seed(seed)
-    chosen = routing(case, None if "bench" in case.tags else own)
+    chosen = routing(case, None if "bench" in case.tags else seed)
     if dims.get("elsewhere"):
+        own = torch.Generator().manual_seed(seed)
         chosen = torch.where(torch.rand(chosen.shape, generator=own) < 0.3, -1, chosen)
     tokens = chosen.shape[0]
     result = {

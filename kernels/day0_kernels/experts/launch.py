@@ -46,7 +46,7 @@ def gate_up_launch(*, rows: int, fp8: bool, exact: bool) -> GemmLaunch:
         block_k = 128 if fp8 else 64
         return GemmLaunch(block_n=128, block_k=block_k, num_warps=4, num_stages=3)
     if fp8:
-        return GemmLaunch(block_n=128, block_k=128, num_warps=8, num_stages=3)
+        return GemmLaunch(block_n=128, block_k=128, num_warps=8, num_stages=3, programs=132)
     return GemmLaunch(block_n=128, block_k=64, num_warps=8, num_stages=4)
 
 
@@ -60,5 +60,5 @@ def down_launch(*, rows: int, fp8: bool, exact: bool) -> GemmLaunch:
         block_k = 128 if fp8 else 64
         return GemmLaunch(block_n=128, block_k=block_k, num_warps=4, num_stages=3)
     if fp8:
-        return GemmLaunch(block_n=128, block_k=128, num_warps=8, num_stages=4)
-    return GemmLaunch(block_n=256, block_k=64, num_warps=8, num_stages=4)
+        return GemmLaunch(block_n=64, block_k=128, num_warps=4, num_stages=3, programs=264)
+    return GemmLaunch(block_n=128, block_k=64, num_warps=4, num_stages=3, programs=264)

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from day0_kernels.case import Case
+from day0_kernels.quant.reference import tile_quantised
 
 Peer = tuple[Callable[[], Any], Callable[[], torch.Tensor]]
 
@@ -69,8 +70,7 @@ def _finished(a: dict[str, Any], d: torch.Tensor) -> torch.Tensor:
         h = F.silu(gate) * up
         if not a["fp8"]:
             return h
-        scale = a["arguments"]["h_scale"].repeat_interleave(128, -1)[:, : h.shape[1]]
-        return h / scale
+        return tile_quantised(h)[0]
     rows = torch.empty_like(d, dtype=torch.float32)
     weights = a["arguments"]["weights"].flatten()[a["order"], None]
     rows[a["order"]] = d.float() * weights

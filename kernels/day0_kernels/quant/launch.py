@@ -16,5 +16,5 @@ class QuantLaunch:
 
 def quant_launch(*, num_groups: int, group: int) -> QuantLaunch:
     """Launch for `num_groups` groups of `group` channels."""
-    per_program = 2048 if num_groups * group <= 1 << 20 or group >= 128 else 4096
-    return QuantLaunch(block_g=per_program // group, num_warps=2)
+    wide = num_groups * group > 1 << 24
+    return QuantLaunch(block_g=(4096 if wide else 2048) // group, num_warps=2)
