@@ -85,8 +85,8 @@ class ConfigReader:
 
     def note(self, path: str, value: Any, how: str, source: str, decisive: bool = False) -> Any:
         """Record a fact that was worked out elsewhere; a stated value wins. Returns the value."""
-        if path in self.stated:
-            value, how, source = self._stated(path, kinds.of_example(value)), "stated", "--facts"
+        if (own := self._own(path)) is not None:
+            value, how, source = self._stated(own, kinds.of_example(value)), "stated", "--facts"
         self._record(Fact(path=path, value=value, how=how, source=source, decisive=decisive))
         return value
 
@@ -164,6 +164,11 @@ class ConfigReader:
             )
         raise kinds.refusal(name, value, kind, _MEND)
 
+    def _own(self, path: str) -> str | None:
+        """The stated path that sets `path` here: that of the current layer ("PATH@3") first."""
+        here = f"{path}@{self._layer}"
+        return here if here in self.stated else path if path in self.stated else None
+
     def _stated(self, path: str, kind: kinds.Kind | None) -> Any:
         self.used.add(path)
         value = self.stated[path]
@@ -188,8 +193,8 @@ class ConfigReader:
         assume: Any,
     ) -> tuple[Any, str, str]:
         found = self._find(keys)
-        if path in self.stated:
-            return self._stated(path, self._kind(path, keys, default, assume)), "stated", "--facts"
+        if (own := self._own(path)) is not None:
+            return self._stated(own, self._kind(path, keys, default, assume)), "stated", "--facts"
         if found is not None:
             return self._checked(*found), "config", found[1]
         if derive is not None and (value := derive()) is not None:

@@ -1,7 +1,7 @@
 """The chosen experts' gated feed-forwards, weighted and summed."""
 
 from day0.registry.families.glu import ATTRS
-from day0.registry.family import Context, Family, Shapes, number, reference
+from day0.registry.family import Context, Family, Impl, Shapes, number, reference
 
 
 def distinct(num_experts: int, top_k: int, rows: int, local: int | None = None) -> float:
@@ -25,6 +25,20 @@ def _flops(shapes: Shapes, context: Context) -> float:
     return 2.0 * per_expert * shapes.attrs["top_k"] / shapes.attrs["num_experts"]
 
 
+_FORMATS = ("bf16", "fp16", "fp32", "fp8_b128")
+
+
+def _limits(shapes: Shapes) -> tuple[str, ...]:
+    """Rows of both matrices are read in pieces of 16 bytes."""
+    _, inner, width = shapes.weights["gate"].dims
+    elements = 16 if shapes.weights["gate"].format.startswith("fp8") else 8
+    return tuple(
+        f"{name} {size} (takes multiples of {elements})"
+        for name, size in (("width", int(width)), ("intermediate", int(inner)))
+        if size % elements
+    )
+
+
 FAMILY = Family(
     name="experts",
     what="sum over the chosen experts of weight * down(f(gate x) * up x)",
@@ -35,5 +49,15 @@ FAMILY = Family(
     infer=lambda s: {"y": s.inputs["x"]},
     flops=_flops,
     share=_share,
-    impls=(reference("day0_kernels.experts.reference:experts"),),
+    impls=(
+        reference("day0_kernels.experts.reference:experts"),
+        Impl(
+            backend="triton",
+            entry="day0_kernels.experts.whole:experts",
+            formats=dict.fromkeys(("gate", "up", "down"), _FORMATS),
+            limits=_limits,
+            min_capability=(9, 0),
+            parity="experts/bf16-T50",
+        ),
+    ),
 )

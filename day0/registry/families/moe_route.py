@@ -1,7 +1,7 @@
 """Which experts a token goes to, and with what weight."""
 
 from day0.ir.tensor import TensorSpec
-from day0.registry.family import Family, Shapes, flag, number, real, reference, word
+from day0.registry.family import Family, Impl, Shapes, flag, number, real, reference, word
 
 
 def _chosen(shapes: Shapes) -> dict[str, TensorSpec]:
@@ -34,5 +34,14 @@ FAMILY = Family(
     },
     infer=_chosen,
     flops=lambda s, c: 4.0 * s.width("logits"),
-    impls=(reference("day0_kernels.moe_route.reference:moe_route_general"),),
+    impls=(
+        reference("day0_kernels.moe_route.reference:moe_route_general"),
+        Impl(
+            backend="triton",
+            entry="day0_kernels.moe_route.route:moe_route",
+            attrs={"left_out": ("lowest",)},
+            min_capability=(9, 0),
+            parity="moe_route/deepseek-v3",
+        ),
+    ),
 )
