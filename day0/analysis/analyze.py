@@ -10,6 +10,7 @@ from day0.analysis import params as parameters
 from day0.analysis.cost import Cost
 from day0.analysis.cost import totals as cost_totals
 from day0.analysis.proof import Proof, prove
+from day0.analysis.uneven import uneven
 from day0.checkpoint.headers import Headers
 from day0.checkpoint.load import load
 from day0.checkpoint.source import Checkpoint
@@ -143,7 +144,8 @@ def _finish(
     proof = prove(model, headers)
     entries = inventory.inventory(model, recipe)
     audit = _audit(model, headers, quant)
-    found = (*findings, *proof.findings, *audit.conflicts, *_assumed(model))
+    gaps = [] if headers is None else uneven(model, headers.tensors, proof.missing)
+    found = (*findings, *proof.findings, *gaps, *audit.conflicts, *_assumed(model))
     return Analysis(
         id=id,
         revision=revision,

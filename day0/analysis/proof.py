@@ -7,7 +7,7 @@ weight or named as padding. What the numbers mean is a matter of facts.
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,9 +15,15 @@ from day0.checkpoint.headers import Headers, TensorHeader
 from day0.ir import format as formats
 from day0.ir.fact import Finding
 from day0.ir.graph import Group, Model
-from day0.ir.weight import Leaf, Pick, picks
+from day0.ir.weight import Leaf, Pick, dims_of, picks
+from day0.registry.index import family
 
 SHOWN = 6
+# What dtypes hold on their own, without a scale.
+NUMBERS = {
+    **dict.fromkeys(("F64", "F32", "F16", "BF16", *formats.FLOAT8), "real"),
+    **dict.fromkeys(("I64", "I32", "I16", "U64", "U32", "U16"), "whole"),
+}
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 
 
@@ -75,6 +81,8 @@ def prove(model: Model, headers: Headers | None) -> Proof:
                     wrong.append((full, f"is {list(header.shape)}, expected {usual}"))
                 if header.dtype not in allowed:
                     dtypes.append((full, f"is {header.dtype}, expected {allowed[0]}"))
+    dtypes.extend(_number_kinds(model, leaves, tensors))
+    wrong.extend(_other_dims(model))
     grouped = {name for group in model.groups for name in group.tensors}
     left = [name for name in tensors if name not in claimed and name not in grouped]
     partly, unused = _coverage(leaves, tensors)
@@ -146,6 +154,46 @@ def _numbered(name: str, count: int) -> Sequence[str]:
     return [f"{before}{index}{after}" for index in range(count)]
 
 
+def _other_dims(model: Model) -> Iterator[tuple[str, str]]:
+    """(weight, what is wrong) where an expression yields other dims than its op was built for."""
+    for weight in model.weights.values():
+        dims = dims_of(weight.source)
+        if dims != weight.spec.dims:
+            yield weight.name, f"comes out as {list(dims)}, expected {list(weight.spec.dims)}"
+
+
+def _number_kinds(
+    model: Model,
+    leaves: list[tuple[Leaf, int, list[tuple[Pick, ...]]]],
+    tensors: Mapping[str, TensorHeader],
+) -> list[tuple[str, str]]:
+    """(tensor, what is wrong) where a plain tensor holds whole numbers, or a format without its
+    scale, and its op reads real ones; and the other way round."""
+    wanted: dict[str, str] = {}
+    for graph in model.graphs.values():
+        for op in graph.ops:
+            kind = family(op.family)
+            for slot, name in op.weights:
+                if op.family != "unknown":
+                    wanted[name] = "whole" if slot in kind.whole else "real"
+    by_leaf = {
+        leaf.name: wanted[name]
+        for name, weight in model.weights.items()
+        if name in wanted
+        for leaf, _, _ in picks(weight.source)
+    }
+    wrong = []
+    for leaf, count, _ in leaves:
+        if len(leaf.parts) > 1 or leaf.format not in formats.PLAIN or leaf.name not in by_leaf:
+            continue
+        for full in _numbered(leaf.parts[0][1] if leaf.parts else leaf.name, count):
+            header = tensors.get(full)
+            have = "" if header is None else NUMBERS.get(header.dtype, "neither")
+            if header is not None and have != by_leaf[leaf.name]:
+                wrong.append((full, f"is {header.dtype}, expected {by_leaf[leaf.name]} numbers"))
+    return wrong
+
+
 def _coverage(
     leaves: list[tuple[Leaf, int, list[tuple[Pick, ...]]]], tensors: Mapping[str, TensorHeader]
 ) -> tuple[list[str], int]:
@@ -177,13 +225,26 @@ def _used_share(leaf: Leaf, chains: list[tuple[Pick, ...]]) -> float:
         by_dim[pick.dim].append((pick.period, start, stop))
     best = 0.0
     for dim, spans in by_dim.items():
-        whole = leaf.dims[dim]
-        used = bytearray(whole)
-        for period, start, stop in spans:
-            for base in range(0, whole, period):
-                used[base + start : base + stop] = b"\1" * (stop - start)
-        best = max(best, sum(used) / whole)
+        best = max(best, _union(spans, leaf.dims[dim]) / leaf.dims[dim])
     return best
+
+
+def _union(spans: list[tuple[int, int, int]], whole: int) -> int:
+    """How many of `whole` positions lie in any of the spans (period, start, stop), each repeated
+    with its period."""
+    period = max(period for period, _, _ in spans)
+    if any(period % other for other, _, _ in spans):
+        period = whole
+    pieces = sorted(
+        (base + start, base + stop)
+        for every, start, stop in spans
+        for base in range(0, period, every)
+    )
+    used = reached = 0
+    for start, stop in pieces:
+        used += max(stop - max(start, reached), 0)
+        reached = max(reached, stop)
+    return used * whole // period
 
 
 def _deviants(

@@ -6,7 +6,7 @@ import typer
 
 from day0 import __version__
 from day0.cli.analyze import analyze
-from day0.cli.output import errors
+from day0.cli.output import errors, never_fail_on_letters
 from day0.cli.run import run
 from day0.errors import Day0Error
 
@@ -38,6 +38,7 @@ def _root(
 
 def main() -> None:
     """Run the command line; a Day0Error becomes two lines on stderr and its exit code."""
+    never_fail_on_letters()
     try:
         app()
     except Day0Error as error:

@@ -1,9 +1,13 @@
 """The one sink: data to stdout, words to stderr."""
 
+import errno
+import io
 import json
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +31,8 @@ def errors() -> Console:
 def emit(report: RenderableType, out: Path | None) -> None:
     """A report to stdout, or without colours into the file `out`."""
     if out is None:
-        console().print(report)
+        with _stdout():
+            console().print(report)
         return
     page = Console(width=WIDTH, record=True, file=open(os.devnull, "w"), highlight=False)  # noqa: SIM115, PTH123
     page.print(report)
@@ -38,22 +43,72 @@ def emit_json(data: Any, out: Path | None) -> None:
     """JSON to stdout or into the file `out`."""
     text = json.dumps(data, indent=1, allow_nan=False) + "\n"
     if out is None:
-        sys.stdout.write(text)
+        with _stdout():
+            sys.stdout.write(text)
     else:
         write(text, out)
 
 
-def write(text: str, out: Path) -> None:
-    """Write the whole file or nothing."""
+@contextmanager
+def _stdout() -> Iterator[None]:
+    """Written for certain when this ends. A reader that went away (`| head`) is no error of ours:
+    typer ends such a run quietly. A full disk is one."""
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=out.parent, prefix=f".{out.name}.", delete=False
-        ) as file:
-            file.write(text)
-        Path(file.name).replace(out)
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 (what is left cannot be flushed)
+        raise Day0Error(
+            f"the report cannot be written to stdout: {error.strerror or error}",
+            hint="make room, or write elsewhere with --out FILE",
+        ) from error
+
+
+def never_fail_on_letters() -> None:
+    """A terminal that cannot show a letter (LC_ALL=C, half a surrogate pair in a config) shows a
+    substitute instead of a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            unicode = (stream.encoding or "").lower().replace("-", "").startswith("utf")
+            stream.reconfigure(errors="backslashreplace" if unicode else "replace")
+
+
+def write(text: str, out: Path) -> None:
+    """Write the whole file or nothing. What exists and is no file (/dev/stdout, a pipe) is written
+    to as it is; a file behind a link is replaced, the link stays."""
+    raw = text.encode("utf-8", errors="backslashreplace")
+    try:
+        if out.exists() and not out.is_file() and not out.is_dir():
+            out.write_bytes(raw)
+            return
+        target = out.resolve()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _replace(target, raw)
     except OSError as error:
         raise Day0Error(
             f"--out {out} cannot be written: {error.strerror or error}",
             hint="name a file in a folder that you may write to",
         ) from error
+
+
+def _replace(target: Path, raw: bytes) -> None:
+    """By a new file beside it, with the rights that a plain `open` would give or has given."""
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+    if target.exists():
+        mode = target.stat().st_mode & 0o777
+    else:
+        mask = os.umask(0)
+        os.umask(mask)
+        mode = 0o666 & ~mask
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:64]}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(raw)
+        Path(name).chmod(mode)
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -7,6 +7,7 @@ from typing import Any
 from day0.errors import NotSupported
 from day0.ir.fact import Fact
 from day0.mechanisms import config_kinds as kinds
+from day0.mechanisms import fact_words
 
 _NONE: Any = object()
 
@@ -172,6 +173,7 @@ class ConfigReader:
     def _stated(self, path: str, kind: kinds.Kind | None) -> Any:
         self.used.add(path)
         value = self.stated[path]
+        kind = fact_words.kind_of(path) or kind
         if kind is None or value is None:
             return value
         taken = kind.take(value)

@@ -204,6 +204,9 @@ def of_example(value: Any) -> Kind | None:
         return whole(-LARGEST)
     if isinstance(value, float):
         return NUMBER
+    if isinstance(value, list | tuple) and value:
+        entry = of_example(value[0])
+        return None if entry is None else listed(entry)
     return WORD if isinstance(value, str) else None
 
 

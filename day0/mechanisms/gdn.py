@@ -23,6 +23,7 @@ MARKS = {
 # OLMo-Hybrid: how training drew A_log and dt_bias, which the checkpoint holds.
 INITIAL = ("linear_a_log_min", "linear_a_log_max", "linear_dt_min", "linear_dt_max",
            "linear_dt_init_floor")  # fmt: skip
+GATES = ("silu", "sigmoid")
 FORMATS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
 
@@ -135,8 +136,11 @@ def _norm_eps(layer: Layer) -> float:
 def _gate(layer: Layer) -> str:
     word = layer.cfg.word("output_gate_type")
     if word is not None:
-        name = {"swish": "silu"}.get(str(word), str(word))
-        return layer.cfg.note("gdn.gate", name, "config", "config.json:output_gate_type", True)
+        name = {"swish": "silu"}.get(word, word)
+        if name in GATES:
+            return layer.cfg.note("gdn.gate", name, "config", "config.json:output_gate_type", True)
+        source = f"the gate {name!r} is unknown"
+        return layer.cfg.note("gdn.gate", "silu", "assumed", source, decisive=True)
     return layer.cfg.get("gdn.gate", assume="silu")
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import yaml
+
 from day0.checkpoint.source import Checkpoint
 from day0.errors import NotSupported
 from day0.ir.fact import Fact, Finding
@@ -75,7 +77,8 @@ def must_be_settled(model: Model) -> None:
     """NotSupported (exit 4) with the YAML for --facts when a decisive fact is assumed."""
     found = guesses(model)
     if found:
-        lines = "\n".join(f"{fact.path}: {fact.value}" for fact in found)
+        # Dumped, not written: YAML takes 1e-06 for a text.
+        lines = yaml.safe_dump({fact.path: fact.value for fact in found}, sort_keys=False).strip()
         raise NotSupported(
             f"{len(found)} facts that change the numbers are assumed: "
             + ", ".join(fact.path for fact in found),

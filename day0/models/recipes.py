@@ -111,7 +111,7 @@ def recipe_of(data: object, *, name: str, where: str) -> Recipe:
             continue
         if role not in TABLES:
             raise _refused(where, "has the role", role, ", ".join(("base", "plain", *TABLES)))
-        wanted[CACHES.get(role, role)] = _format(TABLES[role], entry, f"{where}: {role}")
+        wanted[str(CACHES.get(role, role))] = _format(TABLES[role], entry, f"{where}: {role}")
     return Recipe(name=name, plain=plain, formats=wanted)
 
 

@@ -163,8 +163,7 @@ def _cut(expr: Pick, form: Format) -> str:
 def _merge(expr: Cat, form: Format) -> str:
     if form.name == "fp8_tensor" and len(expr.of) > 1:
         return "merged from tensors with a scale each"
-    rank = len(dims_of(expr.of[0]))
-    border = form.borders(expr.dim, rank)
+    border = form.borders(expr.dim, len(dims_of(expr)))
     off = [dims_of(part)[expr.dim] for part in expr.of[:-1] if dims_of(part)[expr.dim] % border]
     return f"merged at {off[0]}, off the borders of {border}" if off else ""
 

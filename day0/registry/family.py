@@ -4,7 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from day0.errors import NotSupported
 from day0.ir.tensor import TensorSpec
+
+
+class IllegalAttribute(NotSupported, ValueError):
+    """An attribute has a value that its family does not know: mostly a word of a config."""
 
 
 class _Required:
@@ -161,7 +166,8 @@ class Family:
 
     `infer` gives the output specs. `flops` counts multiply and add as two, per row of the first
     input. `entries` gives, per cache slot, the entries that one row reads. `share` gives the part
-    of a weight that the step's rows touch (1 where not named): experts hit.
+    of a weight that the step's rows touch (1 where not named): experts hit. `whole`: weight slots
+    that hold whole numbers; all others hold real ones.
     """
 
     name: str
@@ -176,6 +182,7 @@ class Family:
     entries: Callable[[Shapes, Context], Mapping[str, float]] = _no_entries
     share: Callable[[Shapes, Context], Mapping[str, float]] = _no_entries
     impls: tuple[Impl, ...] = ()
+    whole: tuple[str, ...] = ()
 
     def complete(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
         """Attributes with defaults filled in; ValueError for unknown, missing or illegal ones."""
@@ -189,9 +196,10 @@ class Family:
             if value is REQUIRED:
                 raise ValueError(f"{self.name} needs attribute {name!r}")
             if value is not rule.default and not _fits(value, rule):
-                raise ValueError(
+                raise IllegalAttribute(
                     f"{self.name} attribute {name}={value!r} must be "
-                    f"{' or '.join(map(repr, rule.choices)) or _names(rule.kinds)}"
+                    f"{' or '.join(map(repr, rule.choices)) or _names(rule.kinds)}",
+                    hint="state the fact behind it: day0 analyze MODEL --facts FILE",
                 )
             done[name] = value
         return done

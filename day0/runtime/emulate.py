@@ -102,7 +102,9 @@ def emulated(
         function = partial(experts, inner=roundings.pop("h", None))
 
     def call(**given: Any) -> None:
-        function(**given | {slot: one(given[slot]) for slot, one in roundings.items()})
+        for slot, one in roundings.items():
+            given[slot] = one(given[slot])
+        function(**given)
 
     return call
 

@@ -101,16 +101,19 @@ def load(
     rounding_of: Callable[[Weight], Rounding | None] = lambda weight: None,
 ) -> dict[str, torch.Tensor]:
     """Every weight evaluated, rounded by `rounding_of` where its format is emulated, cast by
-    `dtype_of` and placed on `device`."""
-    return {
-        weight.name: _placed(
-            _evaluate(weight.source, weight.role, files, dummy),
-            dtype_of(weight),
-            device,
-            rounding_of(weight),
-        )
-        for weight in weights
-    }
+    `dtype_of` and placed on `device`. Day0Error for one that comes out in other dims than its
+    op was built for."""
+    loaded = {}
+    for weight in weights:
+        value = _evaluate(weight.source, weight.role, files, dummy)
+        if tuple(value.shape) != weight.spec.dims:
+            raise Day0Error(
+                f"weight {weight.name} comes out as {list(value.shape)}, the Graph needs "
+                f"{list(weight.spec.dims)}",
+                hint="day0 analyze MODEL shows the contradiction",
+            )
+        loaded[weight.name] = _placed(value, dtype_of(weight), device, rounding_of(weight))
+    return loaded
 
 
 def _placed(

@@ -61,6 +61,7 @@ class Session:
         self.limits = _limits(model, sizes)
         self.storage = self._storage(self.limits)
         self.programs = self._programs(self.storage)
+        self._lone: tuple[int, Program] | None = None
 
     @property
     def lowered(self) -> Mapping[str, Lowered]:
@@ -149,16 +150,7 @@ class Session:
 
     def _all_rows(self, ids: Sequence[int], chunks: Sequence[int], value: str) -> torch.Tensor:
         prompt = self.checked(ids)
-        pages_in_all = -(-len(prompt) // self.limits.page_size)
-        storage = self._storage(
-            replace(
-                self.limits,
-                num_pages=dict.fromkeys(self.limits.num_pages, pages_in_all),
-                num_slots=1,
-            )
-        )
-        programs = self._programs(storage)
-        size = storage.page_size
+        program, size = self._apart(-(-len(prompt) // self.limits.page_size))
         found, done = [], 0
         for rows in (*chunks, len(prompt)):
             rows = min(rows, len(prompt) - done)
@@ -176,9 +168,18 @@ class Session:
             )
             piece = list(prompt[done : done + rows])
             inputs = graph_inputs(piece, [list(prompt[:done])], self.history, self._device)
-            found.append(programs["prefill"].run(step, inputs, keep=(value,))[value].float())
+            found.append(program.run(step, inputs, keep=(value,))[value].float())
             done += rows
         return torch.cat(found)
+
+    def _apart(self, pages: int) -> tuple[Program, int]:
+        """A prefill program over caches of its own for one sequence, kept for the next one, and
+        its page size: what the engine serves meanwhile is left alone."""
+        if self._lone is None or self._lone[0] < pages:
+            spans_of = dict.fromkeys(self.limits.num_pages, pages)
+            storage = self._storage(replace(self.limits, num_pages=spans_of, num_slots=1))
+            self._lone = pages, self._program("prefill", storage)
+        return self._lone[1], self.limits.page_size
 
     def _storage(self, limits: Limits) -> Storage:
         caches = self.model.caches
@@ -194,16 +195,16 @@ class Session:
         )
 
     def _programs(self, storage: Storage) -> dict[str, Program]:
-        return {
-            phase: Program(
-                lowered,
-                weights=self._weights,
-                storage=storage,
-                dtype=self._dtype,
-                device=self._device,
-            )
-            for phase, lowered in self._lowered.items()
-        }
+        return {phase: self._program(phase, storage) for phase in self._lowered}
+
+    def _program(self, phase: str, storage: Storage) -> Program:
+        return Program(
+            self._lowered[phase],
+            weights=self._weights,
+            storage=storage,
+            dtype=self._dtype,
+            device=self._device,
+        )
 
 
 def lowered_for(model: Model, recipe: Recipe, backend: str) -> dict[str, Lowered]:

@@ -102,19 +102,14 @@ class Storage:
         flat[index[keep]] = (kept if rounding is None else rounding(kept)).to(flat.dtype)
 
     def _history(self, span: int, every: int, step: Step) -> History:
-        size = self.page_size // every
-        rows, borders, firsts = [], [0], []
-        table = step.tables[span]
-        for number in range(step.num_sequences):
-            start, end = int(step.start[number]), int(step.start[number] + step.length[number])
-            first = first_kept(span, start) // every
-            entries = torch.arange(first, end // every, device=table.device)
-            rows.append(table[number, entries // size] * size + entries % size)
-            borders.append(borders[-1] + len(entries))
-            firsts.append(first)
-        device = table.device
+        size, table = self.page_size // every, step.tables[span]
+        first = first_kept(span, step.start) // every
+        count = (step.start + step.length) // every - first
+        borders = torch.nn.functional.pad(count.cumsum(0), (1, 0))
+        number = torch.repeat_interleave(torch.arange(len(count), device=table.device), count)
+        entries = torch.arange(len(number), device=table.device) - (borders[:-1] - first)[number]
         return History(
-            index=torch.cat(rows),
-            cu_history=torch.tensor(borders, device=device),
-            history_first=torch.tensor(firsts, device=device),
+            index=table[number, entries // size] * size + entries % size,
+            cu_history=borders,
+            history_first=first,
         )

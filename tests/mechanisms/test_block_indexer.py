@@ -97,7 +97,7 @@ def test_pooled_scores(tiny: Tiny, headers: bool) -> None:
         config["index_local_blocks"],
     )
     width = config["index_n_heads"] * config["index_topk_blocks"]
-    assert got.main.values[f"{topk.id}.selected"].width == width
+    assert got.main.values[topk.id].width == width
     keys = got.caches(layer)["indexer.keys"]
     assert (keys.growth, keys.elements) == ("per-token", config["index_head_dim"])
 

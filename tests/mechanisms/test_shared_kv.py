@@ -130,7 +130,7 @@ def test_flow_of_a_layer_with_an_indexer(tiny: Tiny) -> None:
     # a row that closes a pool sees it
     assert order.index(entries.id) < order.index(attend.id)
     assert order.index(keys.id) < order.index(topk.id) < order.index(attend.id)
-    assert dict(attend.inputs)["selected"] == f"{topk.id}.selected"
+    assert dict(attend.inputs)["selected"] == topk.id
     assert dict(attend.attrs)["num_selected"] == spec.indexer.top_k
     assert dict(topk.attrs)["unit"] == "block"
     assert dict(topk.attrs)["scale"] == pytest.approx(

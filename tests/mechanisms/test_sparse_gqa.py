@@ -70,9 +70,8 @@ def test_lists_per_kv_head(tiny: Tiny) -> None:
         assert (attrs["block"], attrs["num_selected"], attrs["num_lists"]) == tuple(
             config[key] for key in ("index_block_size", "index_topk_blocks", "index_n_heads")
         )
-        assert dict(attend.inputs)["selected"] == f"layers.{attend.layer}.mixer.indexer.topk." + (
-            "selected"
-        )
+        topk = f"layers.{attend.layer}.mixer.indexer.topk"
+        assert dict(attend.inputs)["selected"] == topk
     assert len(got.ops("gqa")) == config["layer_types"].count("full_attention")
     for act in got.ops("glu"):
         attrs = dict(act.attrs)

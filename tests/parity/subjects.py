@@ -1,4 +1,4 @@
-"""A tiny checkpoint with what transformers says about some sequences, and day0's session over it."""
+"""A tiny checkpoint with what transformers says of some sequences, and day0's session over it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

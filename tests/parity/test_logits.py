@@ -2,7 +2,7 @@
 in chunks, decode steps, ragged batches, orders of requests, preemption."""
 
 from dataclasses import replace
-from typing import Any
+from itertools import product
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from day0.errors import DoesNotFit
 from day0.runtime.engine import Engine, Limits
 from day0.runtime.sampling import Sampling
 from tests.parity.served import Served
-from tests.parity.subjects import TOLERANCE, Sequence, Subject, apart
+from tests.parity.subjects import TOLERANCE, Subject, apart
 from tests.tiny import TYPES
 
 pytestmark = [pytest.mark.hf, pytest.mark.parametrize("subject", TYPES, indirect=True)]
@@ -24,9 +24,9 @@ def check(ours: torch.Tensor, theirs: torch.Tensor, rows: int) -> None:
     assert apart(ours[:rows], theirs[:rows]) <= TOLERANCE
 
 
-def check_served(served: Served, sequences: tuple[Sequence, ...]) -> None:
+def check_served(served: Served, subject: Subject, order: tuple[int, ...]) -> None:
     """Every clear row of every sequence, and every row of logits."""
-    for number, sequence in enumerate(sequences):
+    for number, sequence in enumerate(subject.sequences[n] for n in order):
         places, hidden = served.rows(served.hidden[number])
         assert places == list(range(len(sequence.ids)))
         check(hidden, sequence.hidden, sequence.clear)
@@ -39,11 +39,9 @@ def check_served(served: Served, sequences: tuple[Sequence, ...]) -> None:
 
 
 def asked(subject: Subject, order: tuple[int, ...]) -> list[tuple[int, tuple[int, ...], int]]:
-    return [(n, subject.sequences[n].ids, subject.sequences[n].prompt) for n in order]
-
-
-def limits(subject: Subject, **changes: Any) -> Limits:
-    return replace(subject.session.limits, **changes)
+    """What `Served` wants: place in the order, ids, length of the prompt."""
+    chosen = [subject.sequences[n] for n in order]
+    return [(place, one.ids, one.prompt) for place, one in enumerate(chosen)]
 
 
 @pytest.mark.parametrize("chunks", [(), CHUNKS], ids=["whole", "chunks"])
@@ -59,9 +57,9 @@ def test_prompt(subject: Subject, chunks: tuple[int, ...]) -> None:
 
 def test_decode(subject: Subject) -> None:
     """A prompt in odd chunks, then one step for each of the oracle's tokens."""
-    served = Served(subject.session, limits(subject, chunk=13))
+    served = Served(subject.session, replace(subject.session.limits, chunk=13))
     served.serve(asked(subject, (0,)))
-    check_served(served, subject.sequences[:1])
+    check_served(served, subject, (0,))
     assert [rows for phase, rows in served.batches if phase == "decode"] == [(1,)] * 20
     assert [rows for phase, rows in served.batches if phase == "prefill"][0] == (13,)
 
@@ -71,31 +69,31 @@ def test_ragged_batch(subject: Subject, order: tuple[int, ...]) -> None:
     """Three sequences of different lengths in one prefill step, and decoding together."""
     served = Served(subject.session, subject.session.limits)
     served.serve(asked(subject, order))
-    check_served(served, subject.sequences)
+    check_served(served, subject, order)
     lengths = tuple(subject.sequences[n].prompt for n in order)
     assert served.batches[:2] == [("prefill", lengths), ("decode", (1, 1, 1))]
     assert served.again == 0
 
 
 def test_preemption(subject: Subject) -> None:
-    """Too few pages for all three: the youngest is put back and recomputed."""
-    order = (1, 0, 2)
-    few = short(subject, order, chunk=11)
+    """Too few pages for all: the youngest is put back and recomputed."""
+    few, order = short(subject, chunk=11)
     served = Served(subject.session, few)
     served.serve(asked(subject, order))
-    check_served(served, subject.sequences)
+    check_served(served, subject, order)
     preemptions = sum(request.preemptions for request in served.requests.values())
     # Admission leaves room for whole windows: where nothing else is kept, nobody is put back.
     assert (preemptions > 0) == (served.again > 0) == (0 in few.num_pages)
 
 
-def short(subject: Subject, order: tuple[int, ...], chunk: int) -> Limits:
-    """The fewest pages with which somebody is put back, else the fewest that do at all; found by
-    serving without a model."""
+def short(subject: Subject, chunk: int) -> tuple[Limits, tuple[int, ...]]:
+    """Limits and an order of requests with which somebody is put back, else the fewest pages that
+    do at all; found by serving without a model."""
     fits = []
-    for count in range(1, 12):
-        few = dict.fromkeys(subject.session.limits.num_pages, count)
-        found = limits(subject, num_pages=few, chunk=chunk)
+    for order, count in product(((1, 0, 2), (0, 0, 1), (1, 1, 0), (2, 2, 0)), range(1, 12)):
+        pages = dict.fromkeys(subject.session.limits.num_pages, 12)
+        pages[min(pages)] = count  # those for all tokens, if there are such
+        found = replace(subject.session.limits, num_pages=pages, chunk=chunk)
         engine = Engine(lambda step, _: torch.zeros(step.num_sequences, 1), found, CPU)
         try:
             requests = [
@@ -104,9 +102,9 @@ def short(subject: Subject, order: tuple[int, ...], chunk: int) -> Limits:
             ]
         except DoesNotFit:
             continue
-        fits.append(found)
+        fits.append((found, order))
         for _ in engine.serve():
             pass
         if any(request.preemptions for request in requests):
-            return found
+            return found, order
     return fits[0]

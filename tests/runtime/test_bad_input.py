@@ -22,6 +22,7 @@ from tests.checkpoint.hub_server import Hub
 from tests.corpus import ROOT
 from tests.runtime.commands import Command, Done, change_weights, command, demo_copy
 from tests.surgery import change_config
+from tests.tiny import rename
 
 __all__ = ["command"]
 SHORT = ("--max-new-tokens", "2", "--device", "cpu")
@@ -173,11 +174,11 @@ def test_a_catalog_entry_has_no_weights(command: Command) -> None:
 
 
 def test_an_operator_that_nobody_wrote(command: Command, folder: Path) -> None:
-    def rename(tensors: dict[str, torch.Tensor]) -> None:
+    def strange(tensors: dict[str, torch.Tensor]) -> None:
         for name in [name for name in tensors if ".layers.0.self_attn." in name]:
             tensors[name.replace(".self_attn.", ".wave.w_")] = tensors.pop(name)
 
-    change_weights(folder, rename)
+    change_weights(folder, strange)
     done = command("run", folder, *SHORT)
     refused(done, 4, "no implementation runs unknown")
     assert "day0 scaffold" in done.complaint[1]
@@ -196,6 +197,19 @@ def test_a_guess_that_decides_is_not_run(command: Command, folder: Path, tmp_pat
     told = command("run", folder, *asked)
     known = command("run", "demo", "--format", "json", *SHORT)
     assert told.data["outputs"] == known.data["outputs"]
+
+
+@pytest.mark.hf
+def test_the_printed_facts_are_read_again(command: Command, tiny, tmp_path: Path) -> None:
+    """Numbers such as 1e-06, which YAML takes for a text, among them."""
+    folder = rename(tiny("deepseek_v3"), tmp_path / "renamed").folder
+    load = ("run", folder, "--input-len", "9", *SHORT)
+    done = command(*load)
+    assert done.code == 4
+    assert "mla.latent_norm_eps" in done.complaint[0]
+    facts = tmp_path / "facts.yaml"
+    facts.write_text("\n".join(done.complaint[2:]))
+    assert command(*load, "--facts", facts).code == 0
 
 
 def test_an_output_that_cannot_be_written(command: Command, tmp_path: Path) -> None:
@@ -268,15 +282,16 @@ def test_ctrl_c_of_a_real_process(tmp_path: Path) -> None:
     assert not out.exists()
 
 
-def test_two_processes_share_a_cache(tmp_path: Path) -> None:
+def test_two_processes_share_a_cache(command: Command, tmp_path: Path) -> None:
+    """Both fetch headers, weights and tokenizer of one hub id at once, and both are right."""
     cache = tmp_path / "cache"
     files = {path.name: path.read_bytes() for path in DEMO.iterdir() if path.suffix != ".py"}
     with Hub(files) as hub:
-        command = [sys.executable, "-m", "day0", "run", "org/name", "--dummy", "--input-len", "5",
-                   "--format", "json", "--cache-dir", str(cache), *SHORT]  # fmt: skip
+        line = [sys.executable, "-m", "day0", "run", "org/name", "--prompt", "Hello",
+                "--format", "json", "--cache-dir", str(cache), *SHORT]  # fmt: skip
         both = [
             subprocess.Popen(
-                command,
+                line,
                 env=environment(HF_ENDPOINT=hub.url),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -286,7 +301,9 @@ def test_two_processes_share_a_cache(tmp_path: Path) -> None:
         ends = [process.communicate(timeout=60) for process in both]
     assert [process.returncode for process in both] == [0, 0], ends
     first, second = (json.loads(out)["outputs"] for out, _ in ends)
-    assert first == second
+    want = command("run", "demo", "--prompt", "Hello", "--format", "json", *SHORT)
+    assert first == second == want.data["outputs"]
+    assert not list(cache.rglob("*.incomplete"))
     assert leftovers(cache) == []
 
 

@@ -33,10 +33,15 @@ pytestmark = pytest.mark.hf
 Tiny = Callable[..., tinies.TinyCheckpoint]
 # All experts are chosen and the prompt is shorter than every top-k, so that no choice flips.
 ALL = {
-    "glm5_next": {"num_experts_per_tok": 12, "n_group": 1, "topk_group": 1},
-    "kimi_linear": {"num_experts_per_token": 18, "num_expert_group": 1, "topk_group": 1},
+    "glm5_next": {
+        "n_routed_experts": 8, "num_experts_per_tok": 8, "n_group": 1, "topk_group": 1,
+        "index_topk": 60,
+    },
+    "kimi_linear": {
+        "num_experts": 8, "num_experts_per_token": 8, "num_expert_group": 1, "topk_group": 1,
+    },
     "llama": {},
-}
+}  # fmt: skip
 LENGTH = 20
 # fp8 in every role of the built-in recipe, the rest in fp32: rounding by FP8 and nothing else.
 ONLY_FP8 = "base: fp8\nplain: fp32\n"

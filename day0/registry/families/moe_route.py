@@ -17,6 +17,7 @@ FAMILY = Family(
     what="scores of logits, group limit, selection by score + bias (or by token id), weights",
     inputs=("logits", "ids?"),
     weights=("bias?", "table?"),
+    whole=("table",),
     outputs=("experts", "weights"),
     attrs={
         "score": word("softmax", "sigmoid", "sqrtsoftplus", "topk_softmax"),

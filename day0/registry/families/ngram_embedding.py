@@ -18,6 +18,7 @@ FAMILY = Family(
     # ids [T]; history [sequences, max_n - 1]: the ids before the step's first of each sequence
     inputs=("ids", "history"),
     weights=("table", "multipliers", "head_sizes", "head_offsets"),
+    whole=("multipliers", "head_sizes", "head_offsets"),
     outputs=("y",),
     attrs={"num_heads": number(), "max_n": number(), "reset_id": number(-1)},
     infer=_out,

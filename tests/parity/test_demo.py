@@ -1,0 +1,59 @@
+"""The demo checkpoint, stored in bf16 and run in fp32, against a model in plain torch."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from day0.analysis.analyze import analyze
+from day0.checkpoint.load import DEMO
+from day0.runtime.session import Session
+from tests.parity.plain_demo import PlainDemo
+from tests.parity.served import Served
+from tests.parity.subjects import TOLERANCE, apart, opened
+
+pytestmark = pytest.mark.skipif(
+    not (DEMO / "model.safetensors").is_file(), reason=f"no demo checkpoint in {DEMO.name}"
+)
+LENGTHS = ((60, 15), (23, 8), (5, 3))  # (prompt, decoded); the index keeps 32 tokens
+
+
+@pytest.fixture(scope="module")
+def demo() -> tuple[PlainDemo, Session]:
+    config = json.loads((DEMO / "config.json").read_text())
+    tensors = load_file(DEMO / "model.safetensors")
+    return PlainDemo(config, tensors), opened(DEMO)
+
+
+def drawn(length: int, seed: int) -> torch.Tensor:
+    return torch.randint(256, (length,), generator=torch.Generator().manual_seed(seed))
+
+
+def test_is_proved_and_needs_no_facts() -> None:
+    analysis = analyze("demo")
+    assert analysis.proof.status == "proved", analysis.proof.findings
+    assert [fact.path for fact in analysis.assumed if fact.decisive] == []
+
+
+@pytest.mark.parametrize("chunks", [(), (1, 7, 3, 13, 30)], ids=["whole", "chunks"])
+def test_prompt(demo: tuple[PlainDemo, Session], chunks: tuple[int, ...], seed: int) -> None:
+    plain, session = demo
+    ids = drawn(70, seed)
+    assert apart(session.hidden(ids.tolist(), chunks=chunks), plain.hidden(ids)) <= TOLERANCE
+    assert apart(session.logits(ids.tolist(), chunks=chunks), plain.logits(ids)) <= TOLERANCE
+
+
+def test_served(demo: tuple[PlainDemo, Session], seed: int) -> None:
+    """Three sequences in one ragged step, then decoded together."""
+    plain, session = demo
+    served = Served(session, session.limits)
+    sequences = [drawn(sum(lengths), seed + n) for n, lengths in enumerate(LENGTHS)]
+    served.serve((n, tuple(ids.tolist()), LENGTHS[n][0]) for n, ids in enumerate(sequences))
+    assert served.batches[0] == ("prefill", (60, 23, 5))
+    for number, ids in enumerate(sequences):
+        places, hidden = served.rows(served.hidden[number])
+        assert places == list(range(len(ids)))
+        assert apart(hidden, plain.hidden(ids)) <= TOLERANCE
+        places, logits = served.rows(served.logits[number])
+        assert apart(logits, plain.logits(ids)[places]) <= TOLERANCE

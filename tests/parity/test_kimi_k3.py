@@ -1,0 +1,67 @@
+"""A tiny Kimi-K3, stored plainly and with MXFP4 experts, against a model in plain torch."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from day0.analysis.analyze import analyze
+from day0.runtime.session import Session
+from tests.parity.kimi_k3_files import V, write
+from tests.parity.plain_kimi_k3 import PlainKimiK3
+from tests.parity.served import Served
+from tests.parity.subjects import TOLERANCE, apart, opened
+
+LENGTHS = ((41, 12), (17, 8), (5, 3))  # (prompt, decoded)
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["plain", "mxfp4"])
+def kimi(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, run_seed: int
+) -> tuple[Path, PlainKimiK3, Session]:
+    folder = tmp_path_factory.mktemp("kimi_k3") / "tiny"
+    plain = PlainKimiK3(**write(folder, run_seed, packed=request.param))
+    return folder, plain, opened(folder)
+
+
+def drawn(length: int, seed: int) -> torch.Tensor:
+    return torch.randint(V, (length,), generator=torch.Generator().manual_seed(seed))
+
+
+def test_is_proved_and_needs_no_facts(kimi) -> None:
+    analysis = analyze(str(kimi[0]))
+    assert analysis.proof.status == "proved", analysis.proof.findings
+    assert [fact.path for fact in analysis.assumed if fact.decisive] == []
+
+
+@pytest.mark.parametrize("chunks", [(), (1, 7, 3, 13)], ids=["whole", "chunks"])
+def test_prompt(kimi, chunks: tuple[int, ...], seed: int) -> None:
+    _, plain, session = kimi
+    ids = drawn(53, seed)
+    assert apart(session.hidden(ids.tolist(), chunks=chunks), plain.hidden(ids)) <= TOLERANCE
+    assert apart(session.logits(ids.tolist(), chunks=chunks), plain.logits(ids)) <= TOLERANCE
+
+
+def test_served(kimi, seed: int) -> None:
+    """Three sequences in ragged chunks and decode steps together."""
+    _, plain, session = kimi
+    served = Served(session, session.limits)
+    sequences = [drawn(sum(lengths), seed + n) for n, lengths in enumerate(LENGTHS)]
+    served.serve((n, tuple(ids.tolist()), LENGTHS[n][0]) for n, ids in enumerate(sequences))
+    assert served.batches[0] == ("prefill", (41, 17, 5))
+    for number, ids in enumerate(sequences):
+        places, hidden = served.rows(served.hidden[number])
+        assert places == list(range(len(ids)))
+        assert apart(hidden, plain.hidden(ids)) <= TOLERANCE
+        places, logits = served.rows(served.logits[number])
+        assert apart(logits, plain.logits(ids)[places]) <= TOLERANCE
+
+
+def test_the_other_latent_eps(kimi, seed: int) -> None:
+    """Two loaders give the latent norms rms_norm_eps: --facts can say so."""
+    folder, plain, session = kimi
+    other = PlainKimiK3(plain.config, plain.tensors, latent_eps=plain.eps)
+    stated = opened(folder, {"mla.latent_norm_eps": plain.eps})
+    ids = drawn(19, seed)
+    assert apart(stated.logits(ids.tolist()), other.logits(ids)) <= TOLERANCE
+    assert apart(session.logits(ids.tolist()), other.logits(ids)) > TOLERANCE
