@@ -20,12 +20,17 @@ WIDTH = 120  # of reports that go to a file or a pipe
 
 def console() -> Console:
     """For data. NO_COLOR is honoured by rich."""
-    return Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False, soft_wrap=False)
+    return _console(width=None if sys.stdout.isatty() else WIDTH)
 
 
 def errors() -> Console:
     """For progress, warnings and hints."""
-    return Console(stderr=True, highlight=False)
+    return _console(stderr=True)
+
+
+def _console(**options: Any) -> Console:
+    """Brackets and colons in a model's own words are no markup."""
+    return Console(highlight=False, markup=False, emoji=False, **options)
 
 
 def emit(report: RenderableType, out: Path | None) -> None:
@@ -34,7 +39,7 @@ def emit(report: RenderableType, out: Path | None) -> None:
         with _stdout():
             console().print(report)
         return
-    page = Console(width=WIDTH, record=True, file=open(os.devnull, "w"), highlight=False)  # noqa: SIM115, PTH123
+    page = _console(width=WIDTH, record=True, file=io.StringIO())
     page.print(report)
     write(page.export_text(), out)
 
@@ -53,6 +58,8 @@ def emit_json(data: Any, out: Path | None) -> None:
 def _stdout() -> Iterator[None]:
     """Written for certain when this ends. A reader that went away (`| head`) is no error of ours:
     typer ends such a run quietly. A full disk is one."""
+    if sys.stdout is None:
+        raise Day0Error("stdout is closed; the report needs a place", hint="use --out FILE")
     try:
         yield
         sys.stdout.flush()

@@ -79,6 +79,7 @@ def run(
     from day0.runtime.run_json import run_json
     from day0.runtime.sampling import Sampling
     from day0.runtime.sizing import sizes_for
+    from day0.runtime.threads import suit_threads
 
     sampling = Sampling(
         max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p, top_k=top_k,
@@ -91,6 +92,7 @@ def run(
                 facts=stated, plugin=plugin, device=device, cache_dir=cache_dir,
                 progress=progress,
             )  # fmt: skip
+        suit_threads(opened.model, opened.device)
         asks: tuple[Ask, ...] = ()
         if input_len is None:
             asks = _asks(opened, prompt, prompt_file, prompts, chat)

@@ -1,4 +1,13 @@
-"""Numbers as people read them."""
+"""Numbers and foreign words as people read them."""
+
+LONGEST = 200
+
+
+def plain(text: str) -> str:
+    """A word of a checkpoint, safe for a terminal: what is not printable (escape sequences, halves
+    of surrogate pairs, line ends) is spelled out, and no word is longer than a few lines."""
+    safe = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+    return safe if len(safe) <= LONGEST else f"{safe[: LONGEST - 3]}..."
 
 
 def gib(value: float) -> str:

@@ -12,7 +12,7 @@ from day0.analysis import caches
 from day0.analysis.analyze import Analysis
 from day0.analysis.inventory import Entry
 from day0.analysis.layers import layer_view
-from day0.report.numbers import count, gib, percent, spans
+from day0.report.numbers import count, gib, percent, plain, spans
 
 VERDICT_STYLE = {"reuse": "green", "quant-rework": "yellow", "new": "red"}
 SEVERITY_STYLE = {"error": "bold red", "warning": "yellow", "info": "dim"}
@@ -51,9 +51,9 @@ def _head(analysis: Analysis) -> RenderableType:
     words = [analysis.id]
     if analysis.revision:
         words.append(f"at {analysis.revision[:12]}")
-    table.add_row("model", Text(" ".join(words), style="bold"))
+    table.add_row("model", Text(plain(" ".join(words)), style="bold"))
     kind = spec.model_type or "no model_type"
-    table.add_row("type", f"{kind}   {', '.join(spec.architectures)}")
+    table.add_row("type", f"{plain(kind)}   {plain(', '.join(spec.architectures))}")
     detail = [f"trunk {count(total.trunk)}"]
     if total.drafts:
         detail.append(f"drafts {count(total.drafts)}")
@@ -172,7 +172,7 @@ def _inventory(analysis: Analysis) -> RenderableType:
             count(sum(entry.params for entry in entries)),
             count(sum(entry.decode.flops for entry in entries)),
             gib(sum(entry.decode.bytes for entry in entries)),
-            Text(why, style="dim", overflow="ellipsis", no_wrap=True),
+            Text(plain(why), style="dim", overflow="ellipsis", no_wrap=True),
         )
     return table
 
@@ -189,7 +189,7 @@ def _proof(analysis: Analysis) -> RenderableType:
     text.append(f"; unexplained {gib(proof.unexplained_bytes)}")
     for group in analysis.model.groups:
         text.append(
-            f"\nnot executed: {group.name} ({group.role}), {len(group.tensors):,} tensors, "
+            f"\nnot executed: {plain(group.name)} ({group.role}), {len(group.tensors):,} tensors, "
             f"{gib(group.bytes)}",
             style="dim",
         )
@@ -205,7 +205,7 @@ def _semantics(analysis: Analysis) -> RenderableType:
     text = Text(f"{len(analysis.model.facts)} facts: {parts}")
     for fact in analysis.assumed:
         style = "yellow" if fact.decisive else "dim"
-        text.append(f"\nassumed {fact.path} = {fact.value!r}", style=style)
+        text.append(f"\nassumed {plain(fact.path)} = {fact.value!r}", style=style)
     return text
 
 
@@ -217,9 +217,9 @@ def _findings(analysis: Analysis) -> RenderableType:
     ):
         text.append("\n" if number else "")
         text.append(f"{finding.severity:8}", style=SEVERITY_STYLE[finding.severity])
-        text.append(f"{finding.message} [{finding.code}]")
+        text.append(f"{plain(finding.message)} [{finding.code}]")
         for item in finding.evidence[:8]:
-            text.append(f"\n          {item}", style="dim")
+            text.append(f"\n          {plain(item)}", style="dim")
         if len(finding.evidence) > 8:
             text.append(f"\n          and {len(finding.evidence) - 8} more", style="dim")
     return text

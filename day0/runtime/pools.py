@@ -58,12 +58,7 @@ def spans(caches: Iterable[CacheSpec]) -> tuple[int, ...]:
     return tuple(sorted({span_of(cache) for cache in caches if paged(cache)}))
 
 
-def first_kept(span: int, start: torch.Tensor) -> torch.Tensor:
-    """First positions still readable by the rows that come after `start` [N] tokens: all, or the
+def first_kept(span: int, start: int) -> int:
+    """First position still readable by the rows that come after `start` tokens: all, or the
     window's."""
-    return (start - span + 1).clamp(min=0) if span else torch.zeros_like(start)
-
-
-def pages_needed(span: int, end: int, size: int) -> int:
-    """Length of a page table that reaches position `end` - 1."""
-    return -(-end // size)
+    return max(0, start - span + 1) if span else 0

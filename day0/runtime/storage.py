@@ -11,7 +11,7 @@ import torch
 
 from day0.ir.cache import CacheSpec
 from day0.runtime.emulate import Rounding
-from day0.runtime.pools import first_kept, paged, span_of
+from day0.runtime.pools import paged, span_of
 from day0.runtime.step import Step
 
 
@@ -103,7 +103,9 @@ class Storage:
 
     def _history(self, span: int, every: int, step: Step) -> History:
         size, table = self.page_size // every, step.tables[span]
-        first = first_kept(span, step.start) // every
+        # pools.first_kept, for all sequences at once
+        kept = (step.start - span + 1).clamp(min=0) if span else torch.zeros_like(step.start)
+        first = kept // every
         count = (step.start + step.length) // every - first
         borders = torch.nn.functional.pad(count.cumsum(0), (1, 0))
         number = torch.repeat_interleave(torch.arange(len(count), device=table.device), count)
