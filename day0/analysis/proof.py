@@ -127,9 +127,13 @@ def grouped_names(groups: Sequence[Group]) -> int:
 
 
 def _distinct(model: Model) -> list[tuple[Leaf, int, list[tuple[Pick, ...]]]]:
-    """Every leaf once, with all chains of Picks that stand on it."""
+    """Every leaf once, with all chains of Picks that stand on it. What stands in the graph only as
+    an operator nobody knows is explained by nothing."""
     table: dict[str, tuple[Leaf, int, list[tuple[Pick, ...]]]] = {}
+    strange = _strange(model)
     for weight in model.weights.values():
+        if weight.name in strange:
+            continue
         for expr in (weight.source, *weight.padding):
             for leaf, count, chain in picks(expr):
                 entry = table.get(leaf.name)
@@ -138,6 +142,15 @@ def _distinct(model: Model) -> list[tuple[Leaf, int, list[tuple[Pick, ...]]]]:
                 else:
                     entry[2].append(chain)
     return list(table.values())
+
+
+def _strange(model: Model) -> set[str]:
+    """Weights that only ops of the family "unknown" take."""
+    taken: dict[bool, set[str]] = {True: set(), False: set()}
+    for graph in model.graphs.values():
+        for op in graph.ops:
+            taken[op.family == "unknown"].update(name for _, name in op.weights)
+    return taken[True] - taken[False]
 
 
 @lru_cache(maxsize=4096)

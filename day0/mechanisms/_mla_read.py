@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from day0.errors import Day0Error
 from day0.mechanisms import indexer as dsa
 from day0.mechanisms.names import Scope
 from day0.mechanisms.rope import Rope, Table, table, yarn_scale
@@ -224,9 +225,16 @@ def _kv_owner(layer: Layer) -> int:
     sources = layer.cfg.word("kv_source_layers")
     if sources is None or layer.index >= len(sources) or sources[layer.index] == layer.index:
         return -1
-    return layer.cfg.note(
+    owner = layer.cfg.note(
         "mla.kv_of", sources[layer.index], "config", "config.json:kv_source_layers"
     )
+    if not 0 <= owner < layer.index:
+        raise Day0Error(
+            f"layer {layer.index} reads the keys and values of layer {owner} (kv_source_layers); "
+            f"it must be an earlier one, 0 to {layer.index - 1}",
+            hint="mend kv_source_layers in config.json",
+        )
+    return owner
 
 
 def _out_gate(layer: Layer, at: Scope, heads: int, value: int, q_rank: int) -> str:

@@ -87,7 +87,8 @@ class ConfigReader:
     def note(self, path: str, value: Any, how: str, source: str, decisive: bool = False) -> Any:
         """Record a fact that was worked out elsewhere; a stated value wins. Returns the value."""
         if (own := self._own(path)) is not None:
-            value, how, source = self._stated(own, kinds.of_example(value)), "stated", "--facts"
+            kind = kinds.of_example(value)
+            value, how, source = self._stated(own, kind, value is None), "stated", "--facts"
         self._record(Fact(path=path, value=value, how=how, source=source, decisive=decisive))
         return value
 
@@ -170,11 +171,12 @@ class ConfigReader:
         here = f"{path}@{self._layer}"
         return here if here in self.stated else path if path in self.stated else None
 
-    def _stated(self, path: str, kind: kinds.Kind | None) -> Any:
+    def _stated(self, path: str, kind: kinds.Kind | None, null: bool) -> Any:
+        """The user's value; null only where the absence of a value means something."""
         self.used.add(path)
         value = self.stated[path]
         kind = fact_words.kind_of(path) or kind
-        if kind is None or value is None:
+        if kind is None or (value is None and null):
             return value
         taken = kind.take(value)
         if taken is kinds.NO:
@@ -196,7 +198,9 @@ class ConfigReader:
     ) -> tuple[Any, str, str]:
         found = self._find(keys)
         if (own := self._own(path)) is not None:
-            return self._stated(own, self._kind(path, keys, default, assume)), "stated", "--facts"
+            kind = self._kind(path, keys, default, assume)
+            null = default is None or assume is None
+            return self._stated(own, kind, null), "stated", "--facts"
         if found is not None:
             return self._checked(*found), "config", found[1]
         if derive is not None and (value := derive()) is not None:

@@ -97,7 +97,8 @@ IDS = either(whole(-1), listed(whole(-1)))
 
 _BY_KIND = (
     (SIZE, """hidden_size d_model n_embd vocab_size num_attention_heads n_head num_heads
-        num_key_value_heads swa_num_key_value_heads v_head_dim kv_lora_rank
+        num_key_value_heads swa_num_key_value_heads swa_num_attention_heads v_head_dim
+        swa_v_head_dim kv_lora_rank swa_kv_lora_rank
         linear_attn_config.head_dim linear_attn_config.num_heads linear_head_dim linear_num_heads
         linear_key_head_dim linear_num_key_heads linear_num_value_heads linear_value_head_dim
         linear_attn_config.short_conv_kernel_size linear_conv_kernel_dim short_conv_kernel_size
@@ -113,8 +114,7 @@ _BY_KIND = (
         compress_rates.compressed_sparse_attention compress_rate_csa
         compress_rates.heavily_compressed_attention compress_rate_hca"""),
     (COUNT, """head_dim swa_head_dim q_lora_rank qk_nope_head_dim qk_rope_head_dim swa_q_lora_rank
-        swa_kv_lora_rank swa_qk_nope_head_dim swa_qk_rope_head_dim swa_v_head_dim
-        swa_num_attention_heads intermediate_size dense_intermediate_size intermediate_size_mlp
+        swa_qk_nope_head_dim swa_qk_rope_head_dim intermediate_size dense_intermediate_size intermediate_size_mlp
         ffn_hidden_size ffn_dim moe_intermediate_size expert_ffn_hidden_size
         shared_expert_intermediate_size shared_intermediate_size
         moe_shared_expert_intermediate_size shared_experts_intermediate_size n_shared_experts
@@ -168,18 +168,17 @@ KINDS: Mapping[str, Kind] = {key: kind for kind, keys in _BY_KIND for key in key
 
 # Of a rope dict.
 ROPE: Mapping[str, Kind] = {
-    **{key: WORD for key in ("rope_type", "type")},
-    **{
-        key: POSITIVE
-        for key in (
+    **dict.fromkeys(("rope_type", "type"), WORD),
+    **dict.fromkeys(
+        (
             *("rope_theta", "partial_rotary_factor", "factor", "low_freq_factor"),
             *("high_freq_factor", "original_max_position_embeddings"),
-        )
-    },
-    **{
-        key: NUMBER
-        for key in ("beta_fast", "beta_slow", "mscale", "mscale_all_dim", "attention_factor")
-    },
+        ),
+        POSITIVE,
+    ),
+    **dict.fromkeys(
+        ("beta_fast", "beta_slow", "mscale", "mscale_all_dim", "attention_factor"), NUMBER
+    ),
     **{key: listed(POSITIVE) for key in ("short_factor", "long_factor")},
     "mrope_section": listed(COUNT),
 }

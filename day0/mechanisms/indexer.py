@@ -4,6 +4,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from day0.errors import NotSupported
 from day0.ir.fact import Finding
 from day0.ir.tensor import TensorSpec
 from day0.mechanisms.builder import Builder
@@ -185,7 +186,11 @@ def _query(
 ) -> str:
     source = x
     if spec.q_input == "q_latent":
-        assert q_latent is not None, "the indexer reads a query latent that the layer has not"
+        if q_latent is None:
+            raise NotSupported(
+                "the indexer reads the query latent, and this attention has none (mla.q_rank is 0)",
+                hint="state where its queries come from: --facts with 'indexer.q_input: hidden'",
+            )
         source = q_latent
     else:
         width = b.width(x)

@@ -1,5 +1,6 @@
 """Multi-head latent attention, dense or over an indexer's selection (architectures.md [MLA])."""
 
+from day0.errors import Day0Error
 from day0.ir.tensor import TensorSpec
 from day0.ir.weight import Expr, Pick
 from day0.mechanisms import indexer as dsa
@@ -117,7 +118,13 @@ def _query(spec: Mla, b: Builder, x: str, at: Scope) -> tuple[str, str | None, s
 def _latent(spec: Mla, b: Builder, x: str, at: Scope, flow: Flow, frequencies: str | None) -> str:
     """The cache of latents that this layer reads; written here unless another layer owns it."""
     if spec.kv_of >= 0:
-        return f"layers.{spec.kv_of}.mixer.latent"
+        owner = f"layers.{spec.kv_of}.mixer.latent"
+        if owner not in b.caches:
+            raise Day0Error(
+                f"layer {b.layer} reads the latents of layer {spec.kv_of}, which keeps none",
+                hint="mend kv_source_layers in config.json",
+            )
+        return owner
     rank, rope_dim = spec.kv_rank, spec.rope_dim
     kv_a: Expr = at.leaf(tuple(f"{name}.weight" for name in KV_A), (rank + rope_dim, b.width(x)))
     whole = rank + rope_dim

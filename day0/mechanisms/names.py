@@ -228,6 +228,13 @@ class Scope:
                 found.setdefault(module, set()).add(tail)
         return found
 
+    def other_layers(self) -> list["Scope"]:
+        """The scopes of the other layers, for a layer's own scope."""
+        return [
+            Scope(self.names, prefix, stem=self._stem, layer=-1, num_layers=self._num_layers)
+            for prefix in self.elsewhere()
+        ]
+
     def elsewhere(self) -> list[str]:
         """The same place in the other layers."""
         if self._layer < 0 or not self.names:

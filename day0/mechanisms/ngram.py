@@ -90,7 +90,8 @@ def _heads_per_n(at: Scope, max_n: int) -> int | None:
 def _reset_id(layer: Layer) -> int:
     value = layer.cfg.get("ngram.reset_id", "eos_token_id", "^eos_token_id", assume=-1,
                           decisive=True)  # fmt: skip
-    return int(value[0] if isinstance(value, list | tuple) else value)
+    listed = value if isinstance(value, list | tuple) else (value,)
+    return int(listed[0]) if listed else -1
 
 
 def _shards(layer: Layer, at: Scope) -> tuple[int, ...]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from day0.ir.fact import Finding
-from day0.mechanisms.builder import Builder
 from day0.mechanisms import config_kinds as kinds
+from day0.mechanisms.builder import Builder
 from day0.mechanisms.config import ConfigReader
 
 # Keys of a rope dict that are not arguments of the scaling.

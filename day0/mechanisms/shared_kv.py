@@ -95,7 +95,7 @@ def read(layer: Layer) -> SharedKv:
         overlap=_overlap(layer, at, kind, head_dim),
         indexer=_indexer(layer, at) if kind == "csa" else None,
         rope=_rope(layer, head_dim, compressed=kind != "sliding"),
-        scale=head_dim**-0.5,
+        scale=max(head_dim, 1) ** -0.5,
         norm_eps=layer.shape.norm_eps,
     )
 

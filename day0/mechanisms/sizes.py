@@ -7,7 +7,7 @@ from day0.errors import Day0Error
 # Fields of specs that count from one, and pairs (multiple, divisor), (most, least).
 AT_LEAST_ONE = (
     *("num_heads", "num_kv_heads", "num_key_heads", "head_dim", "value_dim", "conv_size"),
-    *("num_experts", "top_k", "num_groups", "num_streams", "groups"),
+    *("num_experts", "top_k", "num_groups", "num_streams", "groups", "intermediate"),
 )
 MULTIPLES = (
     ("num_heads", "num_kv_heads"),

@@ -1,6 +1,6 @@
 """What no mechanism explains: tensors of a layer's submodules, by module path, always new."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from day0.mechanisms.builder import Builder
@@ -56,6 +56,19 @@ def renamed(layer: Layer, other: Unknown) -> bool:
         if not any(module in there for there in elsewhere)
     ]
     return any(tails in there.values() for there in elsewhere for tails in odd)
+
+
+def damaged(layer: Layer, said: Mechanism, other: Unknown) -> bool:
+    """Whether the modules here hold part of what they hold in a layer that `said` knows: then they
+    are its own with tensors lost, which the proof names, and no new kind of operator."""
+    here = {f"{module}.{name}" for module, tensors in other.modules for name, _ in tensors}
+    modules = {module for module, _ in other.modules}
+    for scope in layer.at.other_layers():
+        names = (name[len(scope.prefix) :] for name in scope.names.below(scope.prefix))
+        there = {name for name in names if name.partition(".")[0] in modules}
+        if here < there and said.sees(replace(layer, at=scope)):
+            return True
+    return False
 
 
 def flow(spec: Unknown, b: Builder, x: str, at: Scope, flow: Flow) -> str:

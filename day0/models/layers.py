@@ -9,7 +9,7 @@ from day0.mechanisms.config import MissingWord
 from day0.mechanisms.index import RESIDUALS, ffns, mixers
 from day0.mechanisms.residual import ADD, Residual
 from day0.mechanisms.spec import Layer, LayerSpec, Mechanism, Part, Sublayer
-from day0.mechanisms.unknown import Unknown, read_unknown, renamed
+from day0.mechanisms.unknown import Unknown, damaged, read_unknown, renamed
 
 NORM_IN = ("input_layernorm", "attention_norm", "attn_norm", "attention_layer_norm", "ln_1",
            "norm")  # fmt: skip
@@ -103,7 +103,9 @@ def _part(
         )
     if slot == "mixer" and layer.at.names and seen is None:
         other = read_unknown(layer, slot)
-        if other is not None and not (said is not None and renamed(layer, other)):
+        if other is not None and not (
+            said is not None and (renamed(layer, other) or damaged(layer, said, other))
+        ):
             return Part(stem="unknown", spec=other)
     chosen = seen or said
     if chosen is None:

@@ -28,7 +28,10 @@ def dequantise(format_name: str, parts: Parts, dims: tuple[int, ...]) -> torch.T
             f"weights stored as {format_name} cannot be read yet (can: {', '.join(_READERS)})",
             hint="dequantise the checkpoint first, or analyze it without running it",
         )
-    return _READERS[kind](format_name, parts, dims)
+    value = _READERS[kind](format_name, parts, dims)
+    if "pre_scale" in parts:  # its users multiply their input with it: the columns may as well
+        value = value * parts["pre_scale"].float()
+    return value
 
 
 def e8m0(scale: torch.Tensor) -> torch.Tensor:
@@ -52,8 +55,14 @@ def _sizes(format_name: str) -> tuple[int, int]:
     return int(numbers[0]), int(numbers[-1])
 
 
+def _per_tensor(scale: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:
+    """One number for all, or one for each of the matrices that [..., N, K] stacks."""
+    scale = scale.float()
+    return scale.reshape(()) if scale.numel() == 1 else scale.reshape(*dims[:-2], 1, 1)
+
+
 def _fp8_tensor(format_name: str, parts: Parts, dims: tuple[int, ...]) -> torch.Tensor:
-    return parts["data"].float() * parts["scale"].float().reshape(-1)[0]
+    return parts["data"].float() * _per_tensor(parts["scale"], dims)
 
 
 def _fp8_channel(format_name: str, parts: Parts, dims: tuple[int, ...]) -> torch.Tensor:
@@ -80,50 +89,75 @@ def _mxfp4(format_name: str, parts: Parts, dims: tuple[int, ...]) -> torch.Tenso
 def _nvfp4(format_name: str, parts: Parts, dims: tuple[int, ...]) -> torch.Tensor:
     scale = parts["scale"].float().repeat_interleave(16, -1)[..., : dims[-1]]
     if format_name == "nvfp4_ct":
-        scale = scale / parts["global_divisor"].float().reshape(-1)[0]
+        scale = scale / _per_tensor(parts["global_divisor"], dims)
     else:
-        scale = scale * parts["global_scale"].float().reshape(-1)[0]
+        scale = scale * _per_tensor(parts["global_scale"], dims)
     return nibbles(parts["data"], dims) * scale
 
 
 def _int8(format_name: str, parts: Parts, dims: tuple[int, ...]) -> torch.Tensor:
-    scale = parts["scale"].float()
-    scale = scale.reshape(-1)[0] if scale.numel() == 1 else scale.reshape(*dims[:-1], 1)
-    return parts["data"].float() * scale
+    """(code - zero) * scale; symmetric where no zeros are stored."""
+
+    def spread(part: torch.Tensor) -> torch.Tensor:
+        if format_name == "int8_tensor":
+            return _per_tensor(part, dims)
+        return part.float().reshape(*dims[:-1], 1)
+
+    codes = parts["data"].float()
+    if "zeros" in parts:
+        codes = codes - spread(parts["zeros"])
+    return codes * spread(parts["scale"])
 
 
 def words(packed: torch.Tensor, bits: int, count: int) -> torch.Tensor:
-    """Unsigned integers of `bits` bits from I32 words along the last dim, low bits first."""
-    shifts = torch.arange(0, 32, bits, dtype=torch.int64, device=packed.device)
-    values = (packed.long().unsqueeze(-1) & 0xFFFFFFFF) >> shifts & ((1 << bits) - 1)
-    return values.flatten(-2)[..., :count]
+    """`count` unsigned integers of `bits` bits from I32 words along the last dim, low bits first;
+    where 32 is no multiple of `bits`, an integer may begin in one word and end in the next."""
+    start = torch.arange(count, device=packed.device) * bits
+    stream = packed.long() & 0xFFFFFFFF
+    stream = torch.nn.functional.pad(stream, (0, 1))  # the last integer's next word
+    low = stream[..., start // 32] >> start % 32
+    high = stream[..., start // 32 + 1] << 32 - start % 32
+    return (low | high) & ((1 << bits) - 1)
+
+
+def _group_of(format_name: str, parts: Parts, inputs: int) -> torch.Tensor:
+    """[inputs] number of the group that each input channel belongs to."""
+    index = parts.get("group_index")
+    if index is not None and bool((index >= 0).all()):  # -1: made, and never used
+        return index.long()
+    size = format_name.partition("_")[2]
+    numbers = torch.arange(inputs, device=parts["data"].device)
+    return numbers * 0 if size == "channel" else numbers // int(size.removeprefix("g"))
 
 
 def _int_packed(format_name: str, parts: Parts, dims: tuple[int, ...]) -> torch.Tensor:
+    """[N, K/8] words; scales [N, K/G]. Symmetric ones are stored with half the range added."""
     bits = int(format_name[3])
     codes = words(parts["data"], bits, dims[-1])
-    scale = parts["scale"].float()
-    group = -(-dims[-1] // scale.shape[-1])
+    group = _group_of(format_name, parts, dims[-1])
     if "zeros" in parts:
         zeros = words(parts["zeros"].transpose(-1, -2), bits, dims[-2]).transpose(-1, -2)
-        codes = codes - zeros.repeat_interleave(group, -1)[..., : dims[-1]]
+        codes = codes - zeros[..., group]
     else:
-        codes = codes - (1 << (bits - 1))  # symmetric: stored with an offset of half the range
-    return codes.float() * scale.repeat_interleave(group, -1)[..., : dims[-1]]
+        codes = codes - (1 << (bits - 1))
+    return codes.float() * parts["scale"].float()[..., group]
 
 
 def _awq(format_name: str, parts: Parts, dims: tuple[int, ...]) -> torch.Tensor:
     """[K, N/8] words; value = (code - zero) * scale, groups along K."""
+    if not format_name.startswith("awq4"):
+        raise NotSupported(
+            f"weights stored as {format_name} cannot be read: AWQ packs 4 bits",
+            hint="dequantise the checkpoint first, or analyze it without running it",
+        )
 
     def unpack(packed: torch.Tensor) -> torch.Tensor:
         codes = words(packed, 4, packed.shape[-1] * 8)
         return codes.unflatten(-1, (-1, 8))[..., AWQ_ORDER].flatten(-2)
 
-    codes, zeros = unpack(parts["data"]), unpack(parts["zeros"])
-    scale = parts["scale"].float()
-    group = -(-codes.shape[-2] // scale.shape[-2])
-    zeros, scale = (part.repeat_interleave(group, -2)[: codes.shape[-2]] for part in (zeros, scale))
-    return ((codes - zeros).float() * scale).transpose(-1, -2)
+    group = _group_of(format_name, parts, dims[-1])
+    codes, zeros = unpack(parts["data"]), unpack(parts["zeros"])[..., group, :]
+    return ((codes - zeros).float() * parts["scale"].float()[..., group, :]).transpose(-1, -2)
 
 
 def _gptq(format_name: str, parts: Parts, dims: tuple[int, ...]) -> torch.Tensor:
@@ -131,9 +165,8 @@ def _gptq(format_name: str, parts: Parts, dims: tuple[int, ...]) -> torch.Tensor
     bits = int(format_name[4])
     codes = words(parts["data"].transpose(-1, -2), bits, dims[-1])  # [N, K]
     zeros = words(parts["zeros"], bits, dims[-2]) + 1  # [K/G, N]
+    group = _group_of(format_name, parts, dims[-1])
     scale = parts["scale"].float()
-    inputs = torch.arange(dims[-1], device=codes.device)
-    group = parts.get("group_index", inputs // -(-dims[-1] // scale.shape[0])).long()
     return (codes - zeros[group].transpose(-1, -2)).float() * scale[group].transpose(-1, -2)
 
 

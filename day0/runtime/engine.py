@@ -103,6 +103,11 @@ class Engine:
         held = min(tokens, span + self.limits.chunk) if span else tokens
         return -(-held // self.limits.page_size) + (1 if span else 0)
 
+    def _next(self, span: int) -> int:
+        """Running requests whose next token begins a page."""
+        size = self.limits.page_size
+        return sum(len(r.tokens) // size >= len(r.pages[span]) for r in self._running)
+
     def _prefill_batch(self) -> list[tuple[Request, int]]:
         budget, batch, waiting = self.limits.chunk, [], len(self._waiting)
         for request in [r for r in self._running if not r.decoding]:
@@ -131,10 +136,10 @@ class Engine:
         return [(request, rows) for request, rows in batch if request in self._running]
 
     def _admit(self, request: Request, rows: int) -> bool:
-        """Take a request in when all its tokens fit beside a next page for every running one:
-        otherwise it would be put back again, and steps that prefill it would starve the others."""
+        """Take a request in when all its tokens and its first new one fit beside what the running
+        ones need next: every admission is followed by a step in which all of them decode."""
         for span, pool in self._pages.items():
-            if pool.free < self._need(span, len(request.tokens)) + len(self._running):
+            if pool.free < self._need(span, len(request.tokens) + 1) + self._next(span):
                 return False
         slot = self._slots.take(1)
         if slot is None:

@@ -6,7 +6,7 @@ from day0.analysis.proof import prove
 from day0.checkpoint.headers import Headers, TensorHeader
 from day0.ir.graph import Graph, Group, Model
 from day0.ir.tensor import TensorSpec
-from day0.ir.weight import Leaf, Pick, Stack, Weight
+from day0.ir.weight import Leaf, Pick, Stack, Weight, dims_of
 
 EMPTY = Graph(rows=(), inputs=(), outputs=(), values={}, ops=())
 SIZES = {"F32": 4, "BF16": 2, "I64": 8}
@@ -26,7 +26,11 @@ def headers(**tensors: tuple[str, tuple[int, ...]]) -> Headers:
 def model(*sources, groups=()) -> Model:
     weights = {
         f"w{i}": Weight(
-            name=f"w{i}", spec=TensorSpec(dims=(1,)), role="dense", source=source, padding=padding
+            name=f"w{i}",
+            spec=TensorSpec(dims=dims_of(source)),
+            role="dense",
+            source=source,
+            padding=padding,
         )
         for i, (source, padding) in enumerate(sources)
     }
@@ -117,3 +121,11 @@ def test_groups_explain_without_executing():
 def test_without_headers_nothing_is_claimed():
     proof = prove(model((A, ())), None)
     assert (proof.status, proof.expected, proof.matched) == ("no-headers", 1, 0)
+
+
+def test_an_expression_of_other_dims_than_its_op_has():
+    wrong = Weight(name="w", spec=TensorSpec(dims=(4, 6)), role="dense", source=A)
+    changed = Model(spec=None, graphs={"main": EMPTY}, weights={"w": wrong}, caches={})
+    proof = prove(changed, headers(a__weight=("F32", (6, 4))))
+    assert proof.status == "contradicted"
+    assert proof.shape == ("w comes out as [6, 4], expected [4, 6]",)

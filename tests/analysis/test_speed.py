@@ -1,6 +1,6 @@
 """analyze is fast and light: the figures stand in the README (printed here with -s).
 
-The process has one thread, so on an idle machine its wall time is its CPU time; here other tests run
+The process has one thread, so on an idle machine wall time is CPU time; here other tests run
 beside it, and the CPU time is judged.
 """
 

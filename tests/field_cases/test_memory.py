@@ -106,8 +106,10 @@ def test_case_058_windows_and_latents_against_the_flat_formula(corpus: Path) -> 
     row = row_of(lite, "latent")
     assert (row["growth"], row["bytes_per_token"]) == ("per-token", (512 + 64) * 2)
     (op,) = (op for op in lite.model.graphs["main"].ops if op.id == "layers.0.mixer.attend")
-    decompressed = 2 * op.attr("num_heads") * (
-        op.attr("nope_dim") + op.attr("rope_dim") + op.attr("value_dim")
+    decompressed = (
+        2
+        * op.attr("num_heads")
+        * (op.attr("nope_dim") + op.attr("rope_dim") + op.attr("value_dim"))
     )
     assert decompressed == 10_240 > row["bytes_per_token"]
 

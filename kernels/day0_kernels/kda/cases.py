@@ -52,9 +52,7 @@ def _heads(n: int, dk: int = 128, dv: int = 128, **form: Any) -> dict[str, Any]:
 
 def _case(name: str, pair: str, attrs: dict[str, Any], tags: str = "", dtype: str = "bf16",
           **dims: Any) -> Case:  # fmt: skip
-    return Case(
-        name=name, pair=pair, dtype=dtype, dims=dims, attrs=attrs, tags=tuple(tags.split())
-    )
+    return Case(name=name, pair=pair, dtype=dtype, dims=dims, attrs=attrs, tags=tuple(tags.split()))
 
 
 def _prefill_cases() -> tuple[Case, ...]:

@@ -114,9 +114,7 @@ def chunk_kernel(
     half_d: tl.constexpr = DIAGONAL // 2
     later = (row & half_d) != 0
     sign = tl.where(later, 1.0, -1.0)
-    about = masked_sums(
-        tl.where((apart < half_d) & ((col <= row) == later), sign, 0.0), g, EXACT
-    )
+    about = masked_sums(tl.where((apart < half_d) & ((col <= row) == later), sign, 0.0), g, EXACT)
     same = apart < DIAGONAL
     away = tl.trans(b_k.to(tl.float32) * tl.exp2(-about))
     toward = tl.exp2(about)

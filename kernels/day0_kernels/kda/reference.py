@@ -70,11 +70,11 @@ def step(
     g: torch.Tensor,
     beta: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """One token of every head: the new state [n, dk, dv] and the output [n, dv]."""
+    """One token of every head: the new state [..., n, dk, dv] and the output [..., n, dv]."""
     s = s * g.exp().unsqueeze(-1)  # [n, dk, dv]
-    delta = beta.unsqueeze(-1) * (v - torch.einsum("nkv,nk->nv", s, k))  # [n, dv]
+    delta = beta.unsqueeze(-1) * (v - (s * k.unsqueeze(-1)).sum(-2))  # [n, dv]
     s = s + k.unsqueeze(-1) * delta.unsqueeze(-2)  # [n, dk, dv]
-    return s, torch.einsum("nkv,nk->nv", s, q)
+    return s, (s * q.unsqueeze(-1)).sum(-2)
 
 
 def kda_prefill(
@@ -98,7 +98,8 @@ def kda_prefill(
     lower_bound: float | None = None,
     workspace: torch.Tensor | None = None,
 ) -> None:
-    """Write `o` [T, n*dv] and update `state` [slots, n, dk, dv] in place, sequence by sequence.
+    """Write `o` [T, n*dv] and update `state` [slots, n, dk, dv] in place, token by token,
+    all sequences at once.
 
     q, k [T, n*dk], v [T, n*dv] after convolution and SiLU; gate [T, n*dk] and beta [T, n] raw;
     a_log [>= n], dt_bias [n*dk]; cu_seqlens [N+1]; slot, start [N]. The state in a slot is read
@@ -109,17 +110,18 @@ def kda_prefill(
         num_heads=num_heads, head_dim=head_dim, value_dim=value_dim,
         decay=decay, lower_bound=lower_bound,
     )  # fmt: skip
-    bounds = cu_seqlens.tolist()
-    for index, (first, last) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
-        if first == last:
-            continue
-        s = torch.zeros(num_heads, head_dim, value_dim, dtype=qs.dtype, device=q.device)
-        if int(start[index]) > 0:
-            s = state[int(slot[index])].to(s.dtype)
-        for t in range(first, last):
-            s, out = step(s, qs[t], ks[t], vs[t], gs[t], betas[t])
-            o[t] = out.reshape(-1).to(o.dtype)
-        state[int(slot[index])] = s.to(state.dtype)
+    lengths = cu_seqlens.diff()
+    longest = lengths.argsort(descending=True, stable=True)  # the sequences that go on come first
+    longest = longest[: int((lengths > 0).sum())]
+    first, places = cu_seqlens[longest].long(), slot[longest].long()
+    s = state[places].to(qs.dtype)  # [N, n, dk, dv]
+    s = torch.where((start[longest] > 0).view(-1, 1, 1, 1), s, 0.0)
+    for offset in range(int(lengths[longest[0]]) if len(longest) else 0):
+        count = int((lengths > offset).sum())  # sequences that have such a token
+        t = first[:count] + offset
+        s[:count], out = step(s[:count], qs[t], ks[t], vs[t], gs[t], betas[t])
+        o[t] = out.flatten(1).to(o.dtype)
+    state[places] = s.to(state.dtype)
 
 
 def kda_decode(

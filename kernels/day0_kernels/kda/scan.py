@@ -92,9 +92,7 @@ def scan_kernel(
     i_h = tl.program_id(1).to(tl.int64)
     i_s = (tl.program_id(2) // S).to(tl.int64)
     i_seg = tl.program_id(2) % S
-    begin, end, base, c_0, c_1, num_chunks = chunk_range(
-        cu_seqlens, i_s, first_slot, num_slots, BT
-    )
+    begin, end, base, c_0, c_1, num_chunks = chunk_range(cu_seqlens, i_s, first_slot, num_slots, BT)
     if c_0 == c_1:
         return
     o_t = tl.arange(0, BT)
@@ -192,9 +190,7 @@ def transition_kernel(
     i_h = tl.program_id(1).to(tl.int64)
     i_s = (tl.program_id(2) // S).to(tl.int64)
     i_seg = tl.program_id(2) % S
-    begin, end, base, c_0, c_1, num_chunks = chunk_range(
-        cu_seqlens, i_s, first_slot, num_slots, BT
-    )
+    begin, end, base, c_0, c_1, num_chunks = chunk_range(cu_seqlens, i_s, first_slot, num_slots, BT)
     per_segment = (c_1 - c_0 + S - 1) // S
     c_a = tl.minimum(c_0 + i_seg * per_segment, c_1)
     c_b = tl.minimum(c_a + per_segment, c_1)
@@ -275,9 +271,7 @@ def chain_kernel(
     i_v = tl.program_id(0)
     i_h = tl.program_id(1).to(tl.int64)
     i_s = tl.program_id(2).to(tl.int64)
-    begin, end, base, c_0, c_1, num_chunks = chunk_range(
-        cu_seqlens, i_s, first_slot, num_slots, BT
-    )
+    begin, end, base, c_0, c_1, num_chunks = chunk_range(cu_seqlens, i_s, first_slot, num_slots, BT)
     if c_0 == c_1:
         return
     o_k = tl.arange(0, DK)
