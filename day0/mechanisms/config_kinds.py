@@ -114,7 +114,8 @@ _BY_KIND = (
         compress_rates.compressed_sparse_attention compress_rate_csa
         compress_rates.heavily_compressed_attention compress_rate_hca"""),
     (COUNT, """head_dim swa_head_dim q_lora_rank qk_nope_head_dim qk_rope_head_dim swa_q_lora_rank
-        swa_qk_nope_head_dim swa_qk_rope_head_dim intermediate_size dense_intermediate_size intermediate_size_mlp
+        swa_qk_nope_head_dim swa_qk_rope_head_dim intermediate_size dense_intermediate_size
+        intermediate_size_mlp
         ffn_hidden_size ffn_dim moe_intermediate_size expert_ffn_hidden_size
         shared_expert_intermediate_size shared_intermediate_size
         moe_shared_expert_intermediate_size shared_experts_intermediate_size n_shared_experts

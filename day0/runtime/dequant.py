@@ -1,5 +1,6 @@
 """Stored codes and scales -> values, for every format of ir.format that a checkpoint may hold."""
 
+import math
 from collections.abc import Callable, Mapping
 
 import torch
@@ -45,7 +46,9 @@ def _fp8_block(format_name: str, parts: Parts, dims: tuple[int, ...]) -> torch.T
     rows, columns = _sizes(format_name)
     scale = parts["scale"]
     scale = e8m0(scale) if format_name.endswith("_ue8m0") else scale.float()
-    scale = scale.repeat_interleave(rows, dim=-2).narrow(-2, 0, dims[-2])
+    if len(dims) > 1:  # ModelOpt stores [n, 1, k, 1]
+        scale = scale.reshape(*dims[:-2], -(-dims[-2] // rows), -(-dims[-1] // columns))
+        scale = scale.repeat_interleave(rows, dim=-2).narrow(-2, 0, dims[-2])
     scale = scale.repeat_interleave(columns, dim=-1).narrow(-1, 0, dims[-1])
     return parts["data"].float() * scale
 
@@ -56,9 +59,14 @@ def _sizes(format_name: str) -> tuple[int, int]:
 
 
 def _per_tensor(scale: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:
-    """One number for all, or one for each of the matrices that [..., N, K] stacks."""
-    scale = scale.float()
-    return scale.reshape(()) if scale.numel() == 1 else scale.reshape(*dims[:-2], 1, 1)
+    """One number for all; in a stack [..., N, K] one for each matrix, or for each half of its
+    rows (a fused gate and up projection)."""
+    scale, lead = scale.float(), dims[:-2]
+    if scale.numel() == 1:
+        return scale.reshape(())
+    if scale.numel() == math.prod(lead):
+        return scale.reshape(*lead, 1, 1)
+    return scale.reshape(*lead, 2, 1).repeat_interleave(dims[-2] // 2, dim=-2)
 
 
 def _fp8_tensor(format_name: str, parts: Parts, dims: tuple[int, ...]) -> torch.Tensor:
@@ -66,7 +74,10 @@ def _fp8_tensor(format_name: str, parts: Parts, dims: tuple[int, ...]) -> torch.
 
 
 def _fp8_channel(format_name: str, parts: Parts, dims: tuple[int, ...]) -> torch.Tensor:
-    return parts["data"].float() * parts["scale"].float().reshape(*dims[:-1], 1)
+    scale = parts["scale"].float()
+    if len(dims) > 2 and tuple(scale.shape) == (*dims[:-2], 1, dims[-1]):  # stored [E, in, out]
+        return parts["data"].float() * scale
+    return parts["data"].float() * scale.reshape(*dims[:-1], 1)
 
 
 def _mxfp8(format_name: str, parts: Parts, dims: tuple[int, ...]) -> torch.Tensor:
@@ -172,7 +183,9 @@ def _gptq(format_name: str, parts: Parts, dims: tuple[int, ...]) -> torch.Tensor
 
 def _kind(format_name: str) -> str:
     """The reader's name: the format's without its sizes."""
-    for prefix in ("fp8_b", "nvfp4", "int8", "int", "awq", "gptq"):
+    if format_name in ("int8_tensor", "int8_channel"):  # the others are packed into words
+        return "int8"
+    for prefix in ("fp8_b", "nvfp4", "int", "awq", "gptq"):
         if format_name.startswith(prefix):
             return prefix
     return format_name

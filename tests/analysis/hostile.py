@@ -69,6 +69,24 @@ def checkpoint(config: Mapping[str, Any], found: Headers | None = None) -> Check
     return Checkpoint(id="hostile", revision="", origin="folder", config=config, headers=found)
 
 
+def _readable(refusal: Day0Error) -> Day0Error:
+    """The error, if it is one sentence and a hint."""
+    assert refusal.message
+    assert "\n" not in refusal.message
+    assert refusal.hint
+    assert refusal.exit_code in (2, 4)
+    return refusal
+
+
+def readable(error: Day0Error) -> Day0Error:
+    """The error, which has its two lines and a code of its own."""
+    assert error.message
+    assert "\n" not in error.message
+    assert error.hint
+    assert error.exit_code in (2, 4)
+    return error
+
+
 def survive(
     config: Mapping[str, Any],
     found: Headers | None = None,
@@ -77,12 +95,8 @@ def survive(
     """The analysis, whose reports were written, or the error that a user would read."""
     try:
         analysis = of_checkpoint(checkpoint(config, found), stated=stated)
-    except Day0Error as error:
-        assert error.message
-        assert "\n" not in error.message
-        assert error.hint
-        assert error.exit_code in (2, 4)
-        return error
+    except Day0Error as refusal:
+        return _readable(refusal)
     report = json.loads(json.dumps(to_json(analysis), allow_nan=False))
     assert report["params"]["total"] >= 0
     console = Console(file=io.StringIO(), width=80, markup=False)

@@ -1,4 +1,4 @@
-"""Whatever stands in a config, in headers or in --facts: a report, or two lines; never a traceback."""
+"""Whatever a config, headers or --facts hold: a report or two lines, never a traceback."""
 
 import json
 from typing import Any
@@ -156,8 +156,14 @@ def test_a_form_nobody_reads_makes_the_layer_unknown_and_is_told() -> None:
 
 
 def test_unknown_words_are_decisive_guesses_not_errors() -> None:
-    words = small(num_local_experts=4, num_experts_per_tok=2, moe_intermediate_size=16,
-                  model_type="new", scoring_func="softplus_squared", num_dense_layers=0)  # fmt: skip
+    words = small(
+        num_local_experts=4,
+        num_experts_per_tok=2,
+        moe_intermediate_size=16,
+        num_dense_layers=0,
+        model_type="new",
+        scoring_func="softplus_squared",
+    )
     analysis = of_checkpoint(hostile.checkpoint(words, hostile.headers(moe_tensors())))
     told = [item for f in analysis.findings if f.code == "assumed_facts" for item in f.evidence]
     assert any("moe.score" in item and "softplus_squared" in item for item in told)
