@@ -162,13 +162,17 @@ def _offers(
 
 def _must_be_read(op: Op, function: Callable[..., None], entry: str) -> None:
     """An attribute that the entry does not take must stand at its default, or follow from shapes:
-    a mode that nobody reads would be a silent fault (field case 131)."""
+    a mode that nobody reads would be a silent fault (field case 131), and so would a bias or a
+    sink."""
     rules = family(op.family).attrs
     parameters = inspect.signature(function).parameters
     for name, value in op.attrs:
         rule = rules[name]
         if name not in parameters and not rule.restated and value != rule.default:
             raise BindError(f"{op.id}: {entry} does not take {name}={value!r}")
+    for slot, _ in (*op.inputs, *op.weights, *op.outputs):
+        if not {slot, slot.rstrip("0123456789")} & set(parameters):
+            raise BindError(f"{op.id}: {entry} does not take the op's {slot!r}")
 
 
 FORMATS = {"int32": torch.int32, "int64": torch.int64, "fp32": torch.float32}

@@ -8,8 +8,8 @@ import yaml
 
 # Files in these folders that several mechanisms or families share; names with _ in front count too.
 SHARED = {
-    "__init__", "index", "base", "common", "builder", "config", "config_kinds", "fact_words", "names",
-    "sizes", "spec",
+    "__init__", "index", "base", "common", "builder", "config", "config_kinds", "fact_words",
+    "names", "sizes", "spec",
 }  # fmt: skip
 TEST_ROOMS = ("mechanisms", "models", "analysis", "parity")
 OP_FILES = ("README.md", "reference.py", "cases.py")
