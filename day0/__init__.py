@@ -3,12 +3,16 @@
 Importing this package is cheap on purpose: it pulls in neither torch, triton nor transformers.
 """
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from day0.runtime.api import Loaded
 
 __version__ = "0.1.0"
+
+# torch says this where numpy is not installed; nothing here needs numpy.
+warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 
 
 def load(

@@ -43,12 +43,22 @@ def entry_called(name: str) -> CatalogEntry:
     """The entry; Day0Error with the nearest names otherwise."""
     path = FOLDER / f"{name}.json"
     if "/" in name or not path.is_file():
-        near = difflib.get_close_matches(name, names(), n=3, cutoff=0.4) or names()[:3]
-        raise Day0Error(
-            f"the catalog has no {name!r}; it has {len(names())} models, near: {', '.join(near)}",
-            hint=f"day0 analyze catalog:{near[0]}" if near else "make catalog",
-        )
+        raise _unknown(name)
     return load(json.loads(path.read_text(encoding="utf-8")))
+
+
+def _unknown(name: str) -> Day0Error:
+    """With the names that hold this one or look like it; with all of them where none does."""
+    known = names()
+    word = entry_name(name)
+    close = difflib.get_close_matches(word, known, n=3, cutoff=0.4)
+    holding = [other for other in known if word and word in other and other not in close]
+    near = [*close, *holding[: max(0, 6 - len(close))]]
+    listed = f"near: {', '.join(near)}" if near else f"which are {', '.join(known)}"
+    return Day0Error(
+        f"the catalog has no {name!r}; it has {len(known)} models, {listed}",
+        hint=f"day0 analyze catalog:{(near or known)[0]}" if known else "make catalog",
+    )
 
 
 def load(data: Mapping[str, Any]) -> CatalogEntry:

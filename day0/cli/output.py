@@ -37,11 +37,20 @@ def emit(report: RenderableType, out: Path | None) -> None:
     """A report to stdout, or without colours into the file `out`."""
     if out is None:
         with _stdout():
-            console().print(report)
+            screen = console()
+            if screen.is_terminal:
+                screen.print(report)
+            else:
+                sys.stdout.write(_page(report))
         return
+    write(_page(report), out)
+
+
+def _page(report: RenderableType) -> str:
+    """Without colours, and without the spaces that fill a terminal's lines."""
     page = _console(width=WIDTH, record=True, file=io.StringIO())
     page.print(report)
-    write(page.export_text(), out)
+    return "".join(f"{line.rstrip()}\n" for line in page.export_text().split("\n")[:-1])
 
 
 def emit_json(data: Any, out: Path | None) -> None:

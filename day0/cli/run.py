@@ -57,7 +57,7 @@ def run(
 
         day0 run demo --prompt "Once upon a time" --max-new-tokens 16
 
-        day0 run catalog:zai-org--glm-5.3-flash --dummy --layers 2 --input-len 64 --batch 4
+        day0 run catalog:qwen--qwen3-0.6b --dummy --layers 2 --input-len 64 --batch 4
     """
     if format not in FORMATS:
         raise Day0Error(
@@ -71,6 +71,11 @@ def run(
         raise Day0Error(
             f"{' and '.join(named)} are given; one of {', '.join(given)} is allowed",
             hint=f"day0 run {model} {named[0]} ...",
+        )
+    if batch != 1 and input_len is None:
+        raise Day0Error(
+            f"--batch is {batch} without --input-len; it counts made-up prompts only",
+            hint=f"day0 run {model} --input-len 64 --batch {batch}, or several --prompt",
         )
     stated = load_facts(facts)
     from day0.runtime.api import Loaded, jobs_for

@@ -1,5 +1,6 @@
 """The only way to a config key: every key is read or reported, every value has a provenance."""
 
+import difflib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -50,6 +51,7 @@ class ConfigReader:
         self.facts: dict[str, Fact] = {}
         self.read: set[str] = set()
         self.used: set[str] = set()
+        self.absent: set[str] = set()
         self._layer = -1
         self._overrides: Mapping[str, Any] = {}
         self._touched: list[str] | None = None
@@ -129,6 +131,16 @@ class ConfigReader:
         """Stated facts that nothing asked for."""
         return tuple(path for path in self.stated if path not in self.used)
 
+    def misspelt(self, unread: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+        """(unread key, the key that was asked for, is absent and looks like it)."""
+        found = []
+        for path in unread:
+            key = path.rpartition(".")[2]
+            near = difflib.get_close_matches(key, self.absent, n=1, cutoff=0.9)
+            if near:
+                found.append((path, near[0]))
+        return tuple(found)
+
     def _find(self, keys: tuple[str, ...]) -> tuple[Any, str, str] | None:
         """(value, where it stands, the key) of the first key that has a value."""
         for key in keys:
@@ -143,6 +155,8 @@ class ConfigReader:
                 self._mark(full, value)
                 if value is not None:
                     return value, f"config.json:{full}", key.lstrip("^")
+            else:
+                self.absent.add(key.lstrip("^"))
         return None
 
     def _checked(self, value: Any, source: str, key: str) -> Any:

@@ -14,6 +14,7 @@ from day0.mechanisms.spec import Flow, Layer, Mechanism
 
 MODULES = ("self_attn", "linear_attn", "attention")
 A_LOG = ("A_log", "a_log_bias", "forget_gate.A_log")
+TILE = 128
 DT_BIAS = ("dt_bias", "forget_gate.dt_bias")
 OUT = ("o_proj", "dense")
 F_A = ("f_a_proj", "forget_gate.f_a_proj")
@@ -76,14 +77,20 @@ def read(layer: Layer) -> Kda:
         out_rank=0 if _full_output(layer, at) else head_dim,
         norm_eps=layer.shape.norm_eps,
         a_log_size=max(
-            cfg.get("kda.a_log_size", derive=lambda: _a_log_size(at), default=heads), heads
+            cfg.get("kda.a_log_size", derive=lambda: _a_log_size(at, heads), default=heads), heads
         ),
     )
 
 
-def _a_log_size(at: Scope) -> int | None:
+def _a_log_size(at: Scope, heads: int) -> int | None:
+    """Stored elements: one a head, or a flat vector padded by less than a tile (Kimi-K3). Any other
+    size is no padding but a tensor of the wrong shape, which the proof names."""
     shape = at.shape(*A_LOG)
-    return None if shape is None else math.prod(shape)
+    if shape is None:
+        return None
+    size = math.prod(shape)
+    padded = len(shape) == 1 and heads <= size < heads + TILE
+    return size if padded or size == heads else heads
 
 
 def _lower_bound(layer: Layer) -> float | None:

@@ -50,6 +50,15 @@ def read_model(
                 evidence=unread,
             )
         )
+    if near := cfg.misspelt(unread):
+        findings.append(
+            Finding(
+                code="misspelt_keys",
+                severity="warning",
+                message=f"{len(near)} keys of config.json that look like keys the model is read by",
+                evidence=tuple(f"{key}: is {wanted} meant?" for key, wanted in near),
+            )
+        )
     if unused := cfg.unused_facts():
         findings.append(
             Finding(

@@ -90,7 +90,7 @@ def recipe_called(text: str) -> Recipe:
     if not text.endswith((".yaml", ".yml")):
         raise Day0Error(
             f"--quant is {text!r}; it must be one of {', '.join(RECIPES)}, or a FILE.yaml",
-            hint="day0 run MODEL --quant fp8",
+            hint="write --quant fp8, for example",
         )
     return recipe_of(_read(text), name=Path(text).stem, where=f"--quant {text}")
 

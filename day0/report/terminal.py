@@ -131,6 +131,9 @@ def _caches(analysis: Analysis) -> RenderableType:
     if any(row["bytes"] != row["equal_pages_bytes"] for row in curve):
         paged = _at_lengths(curve, "equal_pages_bytes")
         lines.append(Text(f"an engine with equal pages reserves: {paged}", style="dim"))
+    unknown = sum(entry.count for entry in analysis.entries if entry.family == "unknown")
+    if unknown:
+        lines.append(Text(f"not counted: what {unknown} unknown operators keep", style="yellow"))
     return Group(table, *lines)
 
 
@@ -153,13 +156,11 @@ def _inventory(analysis: Analysis) -> RenderableType:
     for entry in analysis.entries:
         rows[entry.verdict.status, entry.family].append(entry)
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
-    table.add_column("verdict")
-    table.add_column("family")
-    table.add_column("ops", justify="right")
-    table.add_column("kinds", justify="right")
-    table.add_column("params", justify="right")
-    table.add_column("flops/token", justify="right")
-    table.add_column("bytes/token", justify="right")
+    # In a narrow terminal "why" gives way; a number is never cut.
+    for name in ("verdict", "family"):
+        table.add_column(name, no_wrap=True)
+    for name in ("ops", "kinds", "params", "flops/token", "bytes/token"):
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("why")
     for (status, family), entries in rows.items():
         first = entries[0].verdict

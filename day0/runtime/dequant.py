@@ -49,7 +49,7 @@ def _fp8_block(format_name: str, parts: Parts, dims: tuple[int, ...]) -> torch.T
     if len(dims) > 1:  # ModelOpt stores [n, 1, k, 1]
         scale = scale.reshape(*dims[:-2], -(-dims[-2] // rows), -(-dims[-1] // columns))
         scale = scale.repeat_interleave(rows, dim=-2).narrow(-2, 0, dims[-2])
-    scale = scale.repeat_interleave(columns, dim=-1).narrow(-1, 0, dims[-1])
+    scale = scale.repeat_interleave(columns, dim=-1).narrow(-1, 0, parts["data"].shape[-1])
     return parts["data"].float() * scale
 
 

@@ -103,10 +103,17 @@ class Engine:
         held = min(tokens, span + self.limits.chunk) if span else tokens
         return -(-held // self.limits.page_size) + (1 if span else 0)
 
-    def _next(self, span: int) -> int:
-        """Running requests whose next token begins a page."""
-        size = self.limits.page_size
-        return sum(len(r.tokens) // size >= len(r.pages[span]) for r in self._running)
+    def _promised(self, span: int) -> int:
+        """Pages that the running requests are about to take: for the next token where all tokens
+        are kept; the rest of their bounded share in a window."""
+        if not span:
+            size = self.limits.page_size
+            return sum(len(r.tokens) // size >= len(r.pages[span]) for r in self._running)
+        shares = (
+            self._need(span, r.most) - sum(page > 0 for page in r.pages[span])
+            for r in self._running
+        )
+        return sum(max(share, 0) for share in shares)
 
     def _prefill_batch(self) -> list[tuple[Request, int]]:
         budget, batch, waiting = self.limits.chunk, [], len(self._waiting)
@@ -136,10 +143,11 @@ class Engine:
         return [(request, rows) for request, rows in batch if request in self._running]
 
     def _admit(self, request: Request, rows: int) -> bool:
-        """Take a request in when all its tokens and its first new one fit beside what the running
-        ones need next: every admission is followed by a step in which all of them decode."""
+        """Take a request in when all its tokens and its first new one fit beside what is promised
+        to the running ones: every admission is followed by a step in which all of them decode."""
         for span, pool in self._pages.items():
-            if pool.free < self._need(span, len(request.tokens) + 1) + self._next(span):
+            tokens = request.most if span else len(request.tokens) + 1
+            if pool.free < self._need(span, tokens) + self._promised(span):
                 return False
         slot = self._slots.take(1)
         if slot is None:

@@ -79,7 +79,11 @@ class Dummy:
         self._seed = seed
 
     def leaf(self, leaf: Leaf, role: str, index: int = 0) -> torch.Tensor:
-        """Values [leaf.dims] in fp32."""
+        """Values [leaf.dims] in fp32. Whole numbers are places in other tensors, whose sizes no
+        leaf knows: small ones, distinct in a row, that are right for all of them."""
+        if leaf.format in ("int32", "int64"):
+            row = torch.arange(leaf.dims[-1], dtype=DTYPES[leaf.format])
+            return row.expand(leaf.dims).clone() if len(leaf.dims) > 1 else torch.ones_like(row)
         key = f"{self._seed}/{leaf.name}/{index}".encode()
         generator = torch.Generator().manual_seed(zlib.crc32(key))
         value = torch.randn(leaf.dims, generator=generator)

@@ -28,6 +28,11 @@ class Request:
         return self.tokens[len(self.prompt) :]
 
     @property
+    def most(self) -> int:
+        """Tokens it may have in the end."""
+        return len(self.prompt) + self.sampling.max_new_tokens
+
+    @property
     def pending(self) -> int:
         """Tokens that no step has seen yet."""
         return len(self.tokens) - self.done

@@ -10,11 +10,12 @@ from typing import Any
 from rich.console import Console
 
 from day0.analysis.analyze import Analysis, of_checkpoint
-from day0.checkpoint.headers import Headers, TensorHeader
+from day0.checkpoint.headers import Headers
 from day0.checkpoint.source import Checkpoint
 from day0.errors import Day0Error
 from day0.report.analysis_json import to_json
 from day0.report.terminal import render
+from tests.field_cases.asking import headers as headers
 
 # One of each JSON type, at its borders, and words that mean something elsewhere.
 VALUES: tuple[Any, ...] = (
@@ -55,14 +56,6 @@ def put(config: Any, path: tuple[Any, ...], value: Any) -> None:
     for key in path[:-1]:
         config = config[key]
     config[path[-1]] = copy.deepcopy(value)
-
-
-def headers(tensors: Mapping[str, tuple[str, tuple[int, ...]]]) -> Headers:
-    found = {
-        name: TensorHeader(dtype, shape, 0, 4 * math.prod(shape), "one")
-        for name, (dtype, shape) in tensors.items()
-    }
-    return Headers(tensors=found, shards=("one",))
 
 
 def checkpoint(config: Mapping[str, Any], found: Headers | None = None) -> Checkpoint:

@@ -16,7 +16,7 @@ from tests.field_cases.asking import small, wanted
 
 NAMES = corpus_place.names("configs", ".json")
 FUZZ = settings(
-    max_examples=150, suppress_health_check=list(HealthCheck), deadline=None, database=None
+    max_examples=100, suppress_health_check=list(HealthCheck), deadline=None, database=None
 )
 DEMO = load("demo")
 DEMO_TENSORS = {

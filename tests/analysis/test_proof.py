@@ -1,10 +1,13 @@
 """The proof on hand-made models: what is claimed, left, partly used, or of another kind."""
 
+from dataclasses import replace
+
 import pytest
 
-from day0.analysis.proof import prove
+from day0.analysis.proof import _used_share, prove
 from day0.checkpoint.headers import Headers, TensorHeader
 from day0.ir.graph import Graph, Group, Model
+from day0.ir.op import Op
 from day0.ir.tensor import TensorSpec
 from day0.ir.weight import Leaf, Pick, Stack, Weight, dims_of
 
@@ -129,3 +132,54 @@ def test_an_expression_of_other_dims_than_its_op_has():
     proof = prove(changed, headers(a__weight=("F32", (6, 4))))
     assert proof.status == "contradicted"
     assert proof.shape == ("w comes out as [6, 4], expected [4, 6]",)
+
+
+def running(family: str, slot: str, source: Leaf) -> Model:
+    """A model of one op with one weight."""
+    op = Op(id="op", family=family, layer=0, inputs=(), outputs=(), weights=((slot, "w0"),),
+            caches=(), attrs=(), because=())  # fmt: skip
+    graph = Graph(rows=(), inputs=(), outputs=(), values={}, ops=(op,))
+    return replace(model((source, ())), graphs={"main": graph})
+
+
+@pytest.mark.parametrize(
+    ("family", "slot", "dtype", "status"),
+    [
+        ("linear", "weight", "BF16", "proved"),
+        ("linear", "weight", "I64", "contradicted"),
+        ("moe_route", "table", "I64", "proved"),
+        ("moe_route", "table", "F32", "contradicted"),
+        ("moe_route", "bias", "I64", "contradicted"),
+    ],
+    ids=lambda value: value,
+)
+def test_real_and_whole_numbers_stand_where_they_are_read(family, slot, dtype, status):
+    source = leaf("a.weight", 6, 4, format={"BF16": "bf16", "I64": "int64", "F32": "fp32"}[dtype])
+    proof = prove(running(family, slot, source), headers(a__weight=(dtype, (6, 4))))
+    assert proof.status == status
+    assert len(proof.dtype) == (status == "contradicted")
+
+
+def test_what_an_unknown_operator_holds_is_explained_by_nothing():
+    proof = prove(running("unknown", "w0", A), headers(a__weight=("F32", (6, 4))))
+    assert (proof.status, proof.unexpected, proof.unexplained_bytes) == (
+        "incomplete", ("a.weight",), 96,
+    )  # fmt: skip
+    assert [finding.code for finding in proof.findings] == ["unexpected_tensor"]
+
+
+@pytest.mark.parametrize(
+    ("spans", "share"),
+    [
+        ([(6, 0, 6)], 1.0),
+        ([(6, 0, 2), (6, 1, 3)], 0.5),
+        ([(3, 0, 1), (6, 0, 3)], 4 / 6),
+        ([(2, 0, 1), (3, 0, 1)], 4 / 6),
+        ([(10**12, 0, 10**12 // 4)], 0.25),
+    ],
+    ids=["whole", "overlap", "nested", "crossed", "huge"],
+)
+def test_the_used_share_of_a_tensor(spans, share):
+    whole = 10**12 if spans[0][0] == 10**12 else 6
+    picked = [(rows(leaf("a", whole), *span),) for span in spans]
+    assert _used_share(leaf("a", whole), picked) == pytest.approx(share)
