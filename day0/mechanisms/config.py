@@ -135,7 +135,9 @@ class ConfigReader:
         """(unread key, the key that was asked for, is absent and looks like it)."""
         found = []
         for path in unread:
-            key = path.rpartition(".")[2]
+            key = path.removeprefix(self.inside)
+            if "." in key:  # in a dict of its own, whose keys are asked for by their whole path
+                continue
             near = difflib.get_close_matches(key, self.absent, n=1, cutoff=0.9)
             if near:
                 found.append((path, near[0]))

@@ -11,7 +11,7 @@ from day0.errors import DoesNotFit
 from day0.runtime.engine import Engine, Limits
 from day0.runtime.sampling import Sampling
 from tests.parity.served import Served
-from tests.parity.subjects import TOLERANCE, Subject, apart
+from tests.parity.subjects import Subject
 from tests.tiny import TYPES
 
 pytestmark = [pytest.mark.hf, pytest.mark.parametrize("subject", TYPES, indirect=True)]
@@ -20,22 +20,16 @@ CPU = torch.device("cpu")
 CHUNKS = (1, 7, 3, 13, 1, 5)
 
 
-def check(ours: torch.Tensor, theirs: torch.Tensor, rows: int) -> None:
-    assert apart(ours[:rows], theirs[:rows]) <= TOLERANCE
-
-
 def check_served(served: Served, subject: Subject, order: tuple[int, ...]) -> None:
     """Every clear row of every sequence, and every row of logits."""
     for number, sequence in enumerate(subject.sequences[n] for n in order):
         places, hidden = served.rows(served.hidden[number])
         assert places == list(range(len(sequence.ids)))
-        check(hidden, sequence.hidden, sequence.clear)
-        if sequence.logits is None:
-            continue
+        sequence.check(hidden, "hidden")
         places, logits = served.rows(served.logits[number])
-        clear = sum(place < sequence.clear for place in places)
-        check(logits, sequence.logits[places], clear)
         assert places[-1] == len(sequence.ids) - 1
+        if sequence.has_head:
+            sequence.check(logits, "logits", places)
 
 
 def asked(subject: Subject, order: tuple[int, ...]) -> list[tuple[int, tuple[int, ...], int]]:
@@ -49,10 +43,9 @@ def test_prompt(subject: Subject, chunks: tuple[int, ...]) -> None:
     """All positions of the greedy sequence, prompt and continuation."""
     sequence = subject.sequences[0]
     assert sequence.clear >= sequence.prompt
-    check(subject.session.hidden(sequence.ids, chunks=chunks), sequence.hidden, sequence.clear)
-    if sequence.logits is not None:
-        ours = subject.session.logits(sequence.ids, chunks=chunks)
-        check(ours, sequence.logits, sequence.clear)
+    sequence.check(subject.session.hidden(sequence.ids, chunks=chunks), "hidden")
+    if sequence.has_head:
+        sequence.check(subject.session.logits(sequence.ids, chunks=chunks), "logits")
 
 
 def test_decode(subject: Subject) -> None:

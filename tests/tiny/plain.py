@@ -18,11 +18,11 @@ from .parts import (
 )
 
 
-def dense_decoder(draw: Draw, depth: int = 4) -> dict[str, Any]:
+def dense_decoder(draw: Draw, depth: int = 4, head_dims: tuple[int, ...] = ()) -> dict[str, Any]:
     """Grouped-query attention and a gated feed-forward in every layer."""
     return {
         **layers(draw, depth),
-        **grouped_heads(draw),
+        **grouped_heads(draw, *head_dims),
         **widths(draw, "intermediate_size"),
         **common(draw),
         "rope_parameters": plain_rope(draw),
@@ -96,7 +96,8 @@ def mixtral(draw: Draw) -> dict[str, Any]:
 
 def glm4_moe(draw: Draw) -> dict[str, Any]:
     return {
-        **dense_decoder(draw),
+        # A quarter of a head is turned, in pairs.
+        **dense_decoder(draw, head_dims=(8, 16, 24)),
         **(experts := grouped_experts(draw, "n_routed_experts")),
         **expert_widths(draw, experts["n_shared_experts"]),
         "first_k_dense_replace": 2,
