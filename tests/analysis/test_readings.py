@@ -3,7 +3,7 @@ The figures are the same ones."""
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -133,21 +133,29 @@ def test_a_file_of_text_alone_under_a_composite_type(kind: str, tiny: Tiny) -> N
     assert codes(after) == []
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Small matrices on a shared machine: threads cost more than they give."""
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.mark.parametrize("kind", tinies.TYPES)
+@pytest.mark.usefixtures("one_thread")
 def test_kv_bytes_per_token_are_what_the_cache_of_transformers_grows_by(
     kind: str, tiny: Tiny
 ) -> None:
-    pytest.importorskip("torch")
     checkpoint = tiny(kind)
     analysis = of_checkpoint(load(str(checkpoint.folder)))
-    more = math.lcm(*(c.every for c in trunk(analysis.model) if c.growth == "pooled"))
-    tokens = math.ceil(12 / more) * more
-
-    def held(length: int) -> int:
-        layers = tinies.cache_bytes(checkpoint, length)
-        return sum(group.elements for layer in layers for name, group in layer.items()
-                   if name == "kv")  # fmt: skip
-
-    more *= 2
-    grown = held(tokens + more) - held(tokens)
-    assert analysis.cache_totals.kv_bytes_per_token * more == 2 * grown
+    pools = math.lcm(*(c.every for c in trunk(analysis.model) if c.growth == "pooled"))
+    tokens = math.ceil(12 / pools) * pools
+    grown = sum(
+        group.elements
+        for layer in tinies.cache_bytes(checkpoint, tokens)
+        for name, group in layer.items()
+        if name == "kv"
+    )
+    assert analysis.cache_totals.kv_bytes_per_token * tokens == 2 * grown

@@ -75,8 +75,9 @@ def test_preemption(subject: Subject) -> None:
     served.serve(asked(subject, order))
     check_served(served, subject, order)
     preemptions = sum(request.preemptions for request in served.requests.values())
-    # Admission leaves room for whole windows: where nothing else is kept, nobody is put back.
-    assert (preemptions > 0) == (served.again > 0) == (0 in few.num_pages)
+    assert (preemptions > 0) == (served.again > 0)
+    # Where only windows are kept, admission may leave room for all of them.
+    assert preemptions > 0 or 0 not in few.num_pages
 
 
 def short(subject: Subject, chunk: int) -> tuple[Limits, tuple[int, ...]]:

@@ -35,7 +35,7 @@ Tiny = Callable[..., tinies.TinyCheckpoint]
 ALL = {
     "glm5_next": {
         "n_routed_experts": 8, "num_experts_per_tok": 8, "n_group": 1, "topk_group": 1,
-        "index_topk": 60,
+        "index_topk": 420,  # a multiple of every pool size that may be drawn
     },
     "kimi_linear": {
         "num_experts": 8, "num_experts_per_token": 8, "num_expert_group": 1, "topk_group": 1,
