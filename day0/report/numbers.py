@@ -10,20 +10,28 @@ def plain(text: str) -> str:
     return safe if len(safe) <= LONGEST else f"{safe[: LONGEST - 3]}..."
 
 
+_BYTES = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
+_COUNTS = (("T", 10**12), ("B", 10**9), ("M", 10**6), ("K", 10**3))
+
+
 def gib(value: float) -> str:
     """Bytes in GiB, MiB or KiB, the unit spelled out."""
-    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if value >= size:
-            return f"{value / size:,.2f} {unit}"
-    return f"{value:,.0f} B"
+    return _in_units(value, _BYTES) or f"{value:,.0f} B"
 
 
 def count(value: float) -> str:
     """Parameters or flops: 1.23 T, 48.1 B, 3.0 M."""
-    for unit, size in (("T", 1e12), ("B", 1e9), ("M", 1e6), ("K", 1e3)):
-        if value >= size:
+    return _in_units(value, _COUNTS) or f"{value:,.0f}"
+
+
+def _in_units(value: float, units: tuple[tuple[str, int], ...]) -> str:
+    """In the largest unit of which there is one; "" where there is none. What rounding would show
+    as a thousand of a unit is one of the next: 1.00 M, never 1,000.00 K."""
+    below = (*(size for _, size in units[1:]), 0)
+    for (unit, size), smaller in zip(units, below, strict=True):
+        if value >= size or (smaller and round(value / smaller, 2) * smaller >= size):
             return f"{value / size:,.2f} {unit}"
-    return f"{value:,.0f}"
+    return ""
 
 
 def percent(share: float) -> str:

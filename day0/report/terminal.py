@@ -1,7 +1,7 @@
 """Analysis -> what a person wants to read in a terminal."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -63,6 +63,9 @@ def _head(analysis: Analysis) -> RenderableType:
         "parameters",
         f"{total.total:,} ({', '.join(detail)}); active per token {count(total.active)}",
     )
+    if bare := _unknown(analysis.entries, bare=True):
+        held = f"not counted, here and below: what {bare} unknown operators hold and do"
+        table.add_row("", Text(held, style="yellow"))
     size = gib(analysis.bytes.checkpoint)
     how = "stored" if analysis.headers is not None else f"by format, as {spec.dtype}"
     if analysis.headers is None and analysis.quant.coverage:
@@ -71,6 +74,15 @@ def _head(analysis: Analysis) -> RenderableType:
     context = "not stated" if spec.context_length is None else f"{spec.context_length:,} tokens"
     table.add_row("context", context)
     return table
+
+
+def _unknown(entries: Iterable[Entry], *, bare: bool = False) -> int:
+    """Operators nobody knows; `bare`: those alone of which not even a weight is known."""
+    return sum(
+        entry.count
+        for entry in entries
+        if entry.family == "unknown" and not (bare and entry.shapes.weights)
+    )
 
 
 def _layers(analysis: Analysis) -> RenderableType:
@@ -131,8 +143,7 @@ def _caches(analysis: Analysis) -> RenderableType:
     if any(row["bytes"] != row["equal_pages_bytes"] for row in curve):
         paged = _at_lengths(curve, "equal_pages_bytes")
         lines.append(Text(f"an engine with equal pages reserves: {paged}", style="dim"))
-    unknown = sum(entry.count for entry in analysis.entries if entry.family == "unknown")
-    if unknown:
+    if unknown := _unknown(analysis.entries):
         lines.append(Text(f"not counted: what {unknown} unknown operators keep", style="yellow"))
     return Group(table, *lines)
 

@@ -61,6 +61,12 @@ def test_no_key_is_both_checked_and_unchecked() -> None:
     assert not UNCHECKED & set(KINDS)
 
 
+def named(value: Any) -> str:
+    if isinstance(value, kinds.Kind):
+        return value.says[:16]
+    return "no" if value is NO else repr(value)[:24]
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "taken"),
     [
@@ -77,7 +83,7 @@ def test_no_key_is_both_checked_and_unchecked() -> None:
         (kinds.listed(kinds.COUNT), "44", NO), (kinds.IDS, [1, 2], [1, 2]), (kinds.IDS, -1, -1),
         (kinds.TABLE, {"a": 1}, {"a": 1}), (kinds.TABLE, [], NO),
     ],
-    ids=lambda value: repr(value)[:24] if not isinstance(value, kinds.Kind) else value.says[:16],
+    ids=named,
 )  # fmt: skip
 def test_what_a_kind_takes(kind: kinds.Kind, value: Any, taken: Any) -> None:
     found = kind.take(value)

@@ -41,17 +41,15 @@ class Sequence:
 
     def check(self, ours: torch.Tensor, kind: str, places: Iterable[int] | None = None) -> None:
         """`ours` at `places` (all positions) is the oracle's `kind`, "hidden" or "logits", within
-        the tolerance. Where the oracle's own rounding is larger (a delta rule with eigenvalues
-        near -1 lets it grow), twice that, and measured from what it says in fp64."""
+        the tolerance. A row may be further off where rounding shows in the oracle itself (a delta
+        rule with eigenvalues near -1 lets it grow): five times as far from its fp64."""
         chosen = [place for place in places or range(len(self.ids)) if place < self.clear]
-        ours, said, exact = (
-            ours[: len(chosen)],
-            getattr(self.said, kind)[chosen],
-            getattr(self.exact, kind)[chosen],
-        )
-        distance, rounding = apart(ours, said), apart(said, exact)
-        if distance > TOLERANCE and rounding > TOLERANCE / 2:
-            assert apart(ours, exact) <= 2 * rounding
+        said, exact = getattr(self.said, kind)[chosen], getattr(self.exact, kind)[chosen]
+        ours = ours[: len(chosen)]
+        distance = apart(ours, said)
+        if TOLERANCE < distance < float("inf"):
+            rounding, error = by_row(said, exact), by_row(ours, exact)
+            assert bool((error <= (5 * rounding).clamp(min=TOLERANCE)).all()), distance
         else:
             assert distance <= TOLERANCE
 
@@ -170,3 +168,8 @@ def apart(ours: torch.Tensor, theirs: torch.Tensor) -> float:
     if ours.shape != theirs.shape or not bool(ours.isfinite().all()):
         return float("inf")
     return float((ours - theirs).abs().max() / theirs.abs().max())
+
+
+def by_row(ours: torch.Tensor, theirs: torch.Tensor) -> torch.Tensor:
+    """[T] the largest |a - b| of each row, over the largest |b| of all."""
+    return (ours - theirs).abs().amax(-1) / theirs.abs().max()

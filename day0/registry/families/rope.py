@@ -1,17 +1,6 @@
 """Rotary position embedding on some dims of every head."""
 
-from day0.ir.tensor import TensorSpec
-from day0.registry.family import (
-    Attr,
-    Family,
-    IllegalAttribute,
-    Shapes,
-    flag,
-    number,
-    real,
-    reference,
-    word,
-)
+from day0.registry.family import Attr, Family, flag, number, real, reference, word
 
 # Everything a rotary table depends on; families that rotate inside share it.
 TABLE: dict[str, Attr] = {
@@ -23,16 +12,6 @@ TABLE: dict[str, Attr] = {
     # the scaling's own numbers, sorted (name, value) pairs as the config states them
     "scaling_args": Attr(kinds=(tuple,), default=()),
 }  # fmt: skip
-
-
-def _turned(shapes: Shapes) -> dict[str, TensorSpec]:
-    if shapes.attrs["dims"] % 2:
-        raise IllegalAttribute(
-            f"rope attribute dims={shapes.attrs['dims']!r} must be even: channels turn in pairs",
-            hint="state the fact behind it: day0 analyze MODEL --facts FILE",
-        )
-    return {"y": shapes.inputs["x"]}
-
 
 FAMILY = Family(
     name="rope",
@@ -48,7 +27,7 @@ FAMILY = Family(
         "pairing": word("half", "interleaved"),
         "inverse": flag(False),
     },
-    infer=_turned,
+    infer=lambda s: {"y": s.inputs["x"]},
     flops=lambda s, c: 3.0 * s.attrs["num_heads"] * s.attrs["dims"],
     impls=(reference("day0_kernels.rope.reference:rope"),),
 )
