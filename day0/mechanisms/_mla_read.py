@@ -156,7 +156,7 @@ def _no_rope(layer: Layer, rope_dim: int) -> bool:
     if not rope_dim:
         cfg.word("mla_use_nope")  # restated by a rotated part of 0 channels
         return True
-    if no_rope_layers is not None:
+    if no_rope_layers:
         return not no_rope_layers[min(layer.index, len(no_rope_layers) - 1)]
     if interval:
         return (layer.index + 1) % interval == 0
@@ -195,7 +195,7 @@ def _scale(layer: Layer, width: int, found: Table | None) -> float:
     path = "mla.sliding.scale" if layer.word == "sliding" else "mla.scale"
     factor = yarn_scale(found)
     source = "(nope + rope)^-1/2" + (" times yarn's mscale_all_dim squared" if factor != 1 else "")
-    return layer.cfg.note(path, width**-0.5 * factor, "config", source)
+    return layer.cfg.note(path, max(width, 1) ** -0.5 * factor, "config", source)
 
 
 def _window(layer: Layer) -> int:

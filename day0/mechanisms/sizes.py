@@ -24,6 +24,8 @@ def check(place: str, spec: Any) -> None:
         value = getattr(spec, name, 1)
         if value < 1:
             raise _error(place, f"{name} = {value}", "it must be at least 1")
+    if getattr(spec, "nope_dim", 1) + getattr(spec, "rope_dim", 0) < 1:
+        raise _error(place, "nope_dim = 0 and rope_dim = 0", "one of them must be at least 1")
     for many, few in MULTIPLES:
         whole, part = getattr(spec, many, None), getattr(spec, few, None)
         if whole is not None and part is not None and whole % part:

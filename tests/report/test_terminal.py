@@ -20,7 +20,7 @@ def text_of(config: dict[str, Any], width: int = 120) -> str:
 
 
 def test_figures_without_unknown_layers_say_so() -> None:
-    """Without headers the layers of an unknown type have no sizes: totals are totals of the rest."""
+    """Without headers the layers of an unknown type have no sizes: totals are of the rest."""
     report = text_of(small(model_type="new", strange_size=7))
     assert "not counted, here and below: what 4 unknown operators hold and do" in report
     assert "not counted" not in text_of(small())
