@@ -15,7 +15,9 @@ import torch.nn.functional as F
 
 from day0.ir.op import Op
 from day0.passes.quantize import Activation
-from day0_kernels.experts.reference import activated, wide
+from day0_kernels.common.functions import gated
+from day0_kernels.common.plain import widened
+from day0_kernels.experts.reference import each_expert, product
 from day0_kernels.quant.reference import (
     FP8_MAX,
     MIN_AMAX,
@@ -58,7 +60,7 @@ def in_mx(x: torch.Tensor) -> torch.Tensor:
 def in_blocks(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
     """E4M3 with an fp32 scale for every block of `rows` x `columns` of the last two dims."""
     height, width = x.shape[-2:]
-    padded = F.pad(wide(x), (0, -width % columns, 0, -height % rows))
+    padded = F.pad(widened(x), (0, -width % columns, 0, -height % rows))
     split = padded.unflatten(-1, (-1, columns)).unflatten(-3, (-1, rows))  # [.., n, rows, k, cols]
     values = _scaled(split, split.abs().amax((-3, -1), keepdim=True))
     return values.flatten(-2).flatten(-3, -2)[..., :height, :width]
@@ -66,12 +68,12 @@ def in_blocks(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
 
 def in_channels(x: torch.Tensor) -> torch.Tensor:
     """E4M3 with an fp32 scale for every row."""
-    return _scaled(wide(x), wide(x).abs().amax(-1, keepdim=True))
+    return _scaled(widened(x), widened(x).abs().amax(-1, keepdim=True))
 
 
 def in_matrices(x: torch.Tensor) -> torch.Tensor:
     """E4M3 with an fp32 scale for every matrix [N, K]."""
-    return _scaled(wide(x), wide(x).abs().amax((-2, -1), keepdim=True))
+    return _scaled(widened(x), widened(x).abs().amax((-2, -1), keepdim=True))
 
 
 def _scaled(x: torch.Tensor, amax: torch.Tensor) -> torch.Tensor:
@@ -144,22 +146,11 @@ def experts(
     """day0_kernels.experts.reference:experts with `inner` on the rows between its two products, in
     any format (the definition's own FP8 has tiles of 128)."""
 
-    def product(
-        rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, expert: int
-    ) -> torch.Tensor:
-        return F.linear(rows, wide(weight[expert]), None if bias is None else wide(bias[expert]))
-
-    total = torch.zeros_like(wide(x))
-    for expert in experts.unique().tolist():
-        if not 0 <= expert < num_experts:
-            continue
-        token, choice = (experts == expert).nonzero(as_tuple=True)
-        rows = wide(x)[token]
-        h = activated(
-            product(rows, gate, gate_bias, expert), product(rows, up, up_bias, expert),
+    def feed_forward(rows: torch.Tensor, expert: int) -> torch.Tensor:
+        h = gated(
+            product(rows, expert, gate, None, gate_bias), product(rows, expert, up, None, up_bias),
             function, limit, alpha, beta, linear_beta,
         )  # fmt: skip
-        h = h if inner is None else inner(h)
-        out = product(h, down, down_bias, expert)
-        total.index_add_(0, token, out * wide(weights[token, choice, None]))
-    y.copy_(total)
+        return product(h if inner is None else inner(h), expert, down, None, down_bias)
+
+    y.copy_(each_expert(widened(x), experts, weights, num_experts, feed_forward))

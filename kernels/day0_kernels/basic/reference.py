@@ -5,20 +5,9 @@ kernels; `floor_log` from Llama 4, `ssmax` from arXiv 2501.19399.
 """
 
 import torch
-import torch.nn.functional as F
 
+from day0_kernels.common.functions import FUNCTIONS, gated
 from day0_kernels.common.plain import borders, rms, wide
-
-FUNCTIONS = {
-    "silu": F.silu,
-    "sigmoid": torch.sigmoid,
-    "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "relu": F.relu,
-    "relu2": lambda x: F.relu(x).square(),
-    "softplus": F.softplus,
-    "none": lambda x: x,
-}
 
 
 def activation(x: torch.Tensor, y: torch.Tensor, *, function: str) -> None:
@@ -60,30 +49,6 @@ def gate(
     if num_heads:
         factor = factor.repeat_interleave(x.shape[-1] // num_heads, dim=-1)  # [T, C]
     y.copy_(x.to(dtype) * factor)
-
-
-def gated(
-    gate: torch.Tensor,
-    up: torch.Tensor,
-    function: str,
-    limit: float | None,
-    alpha: float | None,
-    beta: float | None,
-    linear_beta: float | None,
-) -> torch.Tensor:
-    """function(gate) * up, as `glu` and `experts` have it; both in the wide type already."""
-    if limit is not None:
-        gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
-    if function == "swigluoai":
-        if alpha is None:
-            raise ValueError("swigluoai needs alpha")
-        return gate * torch.sigmoid(alpha * gate) * (up + 1)
-    if function == "situ":
-        cap = 1.0 if beta is None else beta
-        if linear_beta is not None:
-            up = linear_beta * torch.tanh(up / linear_beta)
-        return cap * torch.tanh(gate / cap) * torch.sigmoid(gate) * up
-    return FUNCTIONS[function](gate) * up
 
 
 def glu(

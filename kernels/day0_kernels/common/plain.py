@@ -1,5 +1,7 @@
 """What the definitions share: the wide type, sequences of a step, softmax over a history."""
 
+from collections.abc import Iterator
+
 import torch
 
 
@@ -8,10 +10,30 @@ def wide(x: torch.Tensor) -> torch.dtype:
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
+def widened(x: torch.Tensor) -> torch.Tensor:
+    """`x` in its wide type."""
+    return x.to(wide(x))
+
+
 def borders(cu: torch.Tensor) -> list[tuple[int, int]]:
     """(first, one past the last) row of each sequence, from [N+1] borders."""
     values = [int(value) for value in cu.tolist()]
     return list(zip(values[:-1], values[1:], strict=True))
+
+
+def histories(
+    cu_seqlens: torch.Tensor, cu_history: torch.Tensor, history_first: torch.Tensor
+) -> Iterator[tuple[slice, slice, int]]:
+    """(its rows, its history's entries, position of the first entry) of each sequence with rows."""
+    rows, entries = borders(cu_seqlens), borders(cu_history)
+    for own, kept, at in zip(rows, entries, history_first.tolist(), strict=True):
+        if own[0] < own[1]:
+            yield slice(*own), slice(*kept), at
+
+
+def carried(kept: torch.Tensor, start: int, dtype: torch.dtype) -> torch.Tensor:
+    """What a slot holds, or zeros for a sequence that begins (start 0): a slot is never cleared."""
+    return kept.to(dtype) if start > 0 else torch.zeros_like(kept, dtype=dtype)
 
 
 def rms(x: torch.Tensor, eps: float) -> torch.Tensor:

@@ -19,7 +19,7 @@ def activate(
     g, u, limit, alpha, beta, linear_beta,
     FUNCTION: tl.constexpr, HAS_LIMIT: tl.constexpr, HAS_LINEAR: tl.constexpr,
 ):  # fmt: skip
-    """function(g) * u with the clamps; the definition is `activated` in reference.py."""
+    """function(g) * u with the clamps; the definition is `gated` in common/functions.py."""
     if HAS_LIMIT:
         g = tl.minimum(g, limit)
         u = tl.minimum(tl.maximum(u, -limit), limit)

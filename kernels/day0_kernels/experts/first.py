@@ -12,9 +12,9 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from day0_kernels.common.arguments import check_choice, check_shape
+from day0_kernels.common.functions import GATED
 from day0_kernels.experts.activation import activate
 from day0_kernels.experts.launch import GemmLaunch, gate_up_launch
-from day0_kernels.experts.reference import FUNCTIONS
 from day0_kernels.quant.quantise import largest, tile_scale, to_fp8
 
 SCALE_TILE = tl.constexpr(128)
@@ -193,7 +193,7 @@ def run(
     top_k, block_m, function, limit, alpha, beta, linear_beta, config: GemmLaunch | None = None,
 ) -> None:  # fmt: skip
     """Check, choose and start the kernel; the sweep passes its own `config`."""
-    check_choice("function", function, FUNCTIONS)
+    check_choice("function", function, GATED)
     num_experts, inner, channels = gate.shape
     fp8 = gate.dtype == torch.float8_e4m3fn
     check_shape("x", x, "T, H", (x.shape[0], channels))

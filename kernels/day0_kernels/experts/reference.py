@@ -9,64 +9,31 @@ scale per row and 128 channels (quant/reference.py). T tokens, E experts, k choi
 inner channels. Computed in fp32, or in fp64 if x is fp64.
 """
 
+from collections.abc import Callable
+
 import torch
-import torch.nn.functional as F
 
-from day0_kernels.quant.reference import TILE, tile_quantised
+from day0_kernels.common.functions import gated
+from day0_kernels.common.plain import wide, widened
+from day0_kernels.quant.reference import blocks_of, rows_of, tile_quantised
 
-FUNCTIONS = ("silu", "gelu", "gelu_tanh", "relu2", "relu", "swigluoai", "situ")
 
-
-def activated(
-    gate: torch.Tensor,
-    up: torch.Tensor,
-    function: str,
-    limit: float | None,
-    alpha: float | None,
-    beta: float | None,
-    linear_beta: float | None,
+def each_expert(
+    rows: torch.Tensor,
+    experts: torch.Tensor,
+    weights: torch.Tensor,
+    num_experts: int,
+    feed_forward: Callable[[torch.Tensor, int], torch.Tensor],
 ) -> torch.Tensor:
-    """function(gate) * up, after the clamps gate <= limit and |up| <= limit."""
-    if limit is not None:
-        gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
-    if function == "silu":
-        return F.silu(gate) * up
-    if function == "gelu":
-        return F.gelu(gate) * up
-    if function == "gelu_tanh":
-        return F.gelu(gate, approximate="tanh") * up
-    if function == "relu2":
-        return gate.relu().square() * up
-    if function == "relu":
-        return gate.relu() * up
-    if function == "swigluoai":
-        return (up + 1) * gate * torch.sigmoid(alpha * gate)
-    if function == "situ":
-        if linear_beta is not None:
-            up = linear_beta * torch.tanh(up / linear_beta)
-        return beta * torch.tanh(gate / beta) * torch.sigmoid(gate) * up
-    raise ValueError(f"function must be one of {', '.join(FUNCTIONS)}, got {function!r}")
-
-
-def wide(x: torch.Tensor) -> torch.Tensor:
-    """`x` in the precision computed in."""
-    return x if x.dtype == torch.float64 else x.float()
-
-
-def blocks(weight: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
-    """The values of `weight` [..., n, k], times the scale of each 128 x 128 block if given."""
-    if scale is None:
-        return wide(weight)
-    spread = scale.repeat_interleave(TILE, -2).repeat_interleave(TILE, -1)
-    return wide(weight) * spread[..., : weight.shape[-2], : weight.shape[-1]].to(wide(weight).dtype)
-
-
-def rows_of(values: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
-    """The values of `values` [n, d], times the scale of each 128 channels if given."""
-    if scale is None:
-        return wide(values)
-    spread = scale.repeat_interleave(TILE, -1)[:, : values.shape[1]]
-    return wide(values) * spread.to(wide(values).dtype)
+    """[T, H] the weighted sum of `feed_forward(an expert's rows, expert)`; others are elsewhere."""
+    total = torch.zeros_like(rows)
+    for expert in experts.unique().tolist():
+        if not 0 <= expert < num_experts:
+            continue
+        token, choice = (experts == expert).nonzero(as_tuple=True)
+        out = feed_forward(rows[token], expert)
+        total.index_add_(0, token, out * weights[token, choice, None].to(out.dtype))
+    return total
 
 
 def product(
@@ -76,8 +43,8 @@ def product(
     scale: torch.Tensor | None,
     bias: torch.Tensor | None,
 ) -> torch.Tensor:
-    """x W^T + b of one expert."""
-    y = x @ blocks(weight[expert], None if scale is None else scale[expert]).mT.to(x.dtype)
+    """x W^T + b of one expert, in the dtype of x."""
+    y = x @ blocks_of(weight[expert], None if scale is None else scale[expert], x.dtype).mT
     return y if bias is None else y + bias[expert].to(y.dtype)
 
 
@@ -112,8 +79,8 @@ def gate_up(
             continue
         places = slice(first, min(first + block_m, end))
         tokens = order[places].long() // top_k
-        rows = rows_of(x[tokens], None if x_scale is None else x_scale[tokens])
-        inner = activated(
+        rows = rows_of(x[tokens], None if x_scale is None else x_scale[tokens], wide(x))
+        inner = gated(
             product(rows, expert, gate, gate_scale, gate_bias),
             product(rows, expert, up, up_scale, up_bias),
             function, limit, alpha, beta, linear_beta,
@@ -143,7 +110,7 @@ def down(
             continue
         places = slice(first, min(first + block_m, end))
         rows = order[places].long()
-        inner = rows_of(h[places], None if h_scale is None else h_scale[places])
+        inner = rows_of(h[places], None if h_scale is None else h_scale[places], wide(h))
         out = product(inner, expert, down, down_scale, down_bias)
         partial[rows] = (out * weights.flatten()[rows, None].to(out.dtype)).to(partial.dtype)
 
@@ -153,7 +120,7 @@ def combine(
 ) -> None:
     """Write `y` [T, H]: the sum of a token's rows of `partial`, without experts kept elsewhere."""
     here = (experts >= 0) & (experts < num_experts)  # [T, k]
-    rows = wide(partial).unflatten(0, experts.shape)  # [T, k, H]
+    rows = widened(partial).unflatten(0, experts.shape)  # [T, k, H]
     y.copy_(torch.where(here[..., None], rows, 0.0).sum(1))
 
 
@@ -187,21 +154,17 @@ def experts(
 
     `order` and `tiles` say nothing new: they spare a kernel the sorting of `experts`.
     """
-    inputs = wide(x)
-    if gate_scale is not None:
-        inputs = rows_of(*tile_quantised(x))
-    total = torch.zeros_like(inputs)
-    for expert in range(num_experts):
-        token, choice = (experts == expert).nonzero(as_tuple=True)
-        if not token.numel():
-            continue
-        rows = inputs[token]
-        h = activated(
+    dtype = wide(x)
+    rows = x.to(dtype) if gate_scale is None else rows_of(*tile_quantised(x), dtype)
+
+    def feed_forward(rows: torch.Tensor, expert: int) -> torch.Tensor:
+        h = gated(
             product(rows, expert, gate, gate_scale, gate_bias),
             product(rows, expert, up, up_scale, up_bias),
             function, limit, alpha, beta, linear_beta,
         )  # fmt: skip
-        h = rows_of(*tile_quantised(h)) if down_scale is not None else wide(h.to(x.dtype))
-        out = product(h, expert, down, down_scale, down_bias)
-        total.index_add_(0, token, out * weights[token, choice, None].to(out.dtype))
-    y.copy_(total)
+        # between the products h lies in memory: as FP8, or in the dtype of x
+        h = h.to(x.dtype).to(dtype) if down_scale is None else rows_of(*tile_quantised(h), dtype)
+        return product(h, expert, down, down_scale, down_bias)
+
+    y.copy_(each_expert(rows, experts, weights, num_experts, feed_forward))

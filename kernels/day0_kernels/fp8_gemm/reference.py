@@ -6,7 +6,8 @@ Computed in fp32, or in fp64 if x is fp64.
 
 import torch
 
-TILE = 128
+from day0_kernels.common.plain import wide
+from day0_kernels.quant.reference import blocks_of, rows_of
 
 
 def fp8_gemm(
@@ -21,8 +22,5 @@ def fp8_gemm(
     `x` [M, K], `x_scale` [M, ceil(K/128)], `weight` [N, K], `weight_scale` [ceil(N/128),
     ceil(K/128)].
     """
-    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-    n, k = weight.shape
-    rows = x_scale.to(dtype).repeat_interleave(TILE, 1)[:, :k]
-    blocks = weight_scale.to(dtype).repeat_interleave(TILE, 0).repeat_interleave(TILE, 1)[:n, :k]
-    y.copy_((x.to(dtype) * rows) @ (weight.to(dtype) * blocks).mT)
+    dtype = wide(x)
+    y.copy_(rows_of(x, x_scale, dtype) @ blocks_of(weight, weight_scale, dtype).mT)

@@ -3,6 +3,8 @@
 import torch
 import torch.nn.functional as F
 
+from day0_kernels.common.plain import rms, wide
+
 
 def gated_rmsnorm(
     x: torch.Tensor,
@@ -17,8 +19,8 @@ def gated_rmsnorm(
 
     x, gate [T, n*d], weight [d]; norm before gate; computed in fp32 (fp64 if x is fp64).
     """
-    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+    dtype = wide(x)
     act = {"sigmoid": torch.sigmoid, "silu": F.silu}[activation]
     heads = x.to(dtype).view(x.shape[0], -1, weight.shape[0])  # [T, n, d]
-    out = heads * torch.rsqrt(heads.square().mean(-1, keepdim=True) + eps) * weight.to(dtype)
+    out = rms(heads, eps) * weight.to(dtype)
     y.copy_((out.reshape(x.shape) * act(gate.to(dtype))).to(y.dtype))

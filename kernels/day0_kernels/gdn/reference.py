@@ -6,7 +6,7 @@ Gates as transformers 5.24 `qwen3_next` has them; beta_scale 2 as in `olmo_hybri
 import torch
 import torch.nn.functional as F
 
-from day0_kernels.common.plain import borders, wide
+from day0_kernels.common.plain import borders, carried, wide
 
 L2_EPS = 1e-6
 
@@ -43,7 +43,7 @@ def gdn(
         if first == last:
             continue
         at = int(slot[index])
-        s = _state(state[at], int(start[index]), inputs[0].dtype)
+        s = carried(state[at], int(start[index]), inputs[0].dtype)
         for t in range(first, last):
             query, key, value, log_decay, strength = (part[t] for part in inputs)
             s = s * log_decay.exp().view(-1, 1, 1)  # [n, dk, dv]
@@ -80,7 +80,7 @@ def gdn_chunked(
         if first == last:
             continue
         at = int(slot[index])
-        s = _state(state[at], int(start[index]), inputs[0].dtype)
+        s = carried(state[at], int(start[index]), inputs[0].dtype)
         for begin in range(first, last, chunk):
             end = min(begin + chunk, last)
             part = tuple(value[begin:end].transpose(0, 1) for value in inputs)  # [n, c, ...]
@@ -115,10 +115,6 @@ def prepared(
     log_decay = -a_log.to(dtype).exp() * F.softplus(decay.to(dtype) + dt_bias.to(dtype))
     strength = beta_scale * torch.sigmoid(beta.to(dtype))
     return queries * size**-0.5, keys, v.to(dtype).view(tokens, num_heads, -1), log_decay, strength
-
-
-def _state(kept: torch.Tensor, start: int, dtype: torch.dtype) -> torch.Tensor:
-    return kept.to(dtype) if start > 0 else torch.zeros_like(kept, dtype=dtype)
 
 
 def _chunk(

@@ -5,7 +5,7 @@ Source of the sink: transformers 5.24 `gpt_oss`; of the soft cap: `gemma2`.
 
 import torch
 
-from day0_kernels.common.plain import borders, causal, softmax_over, wide
+from day0_kernels.common.plain import causal, histories, softmax_over, wide
 
 
 def gqa(
@@ -33,16 +33,14 @@ def gqa(
     sequence's positions <= p, with a window those > p - window (so the row itself is one of them).
     Query heads h*n/nkv ... read key head h. `softcap`: cap * tanh(score / cap) before the softmax.
     """
-    rows, entries = borders(cu_seqlens), borders(cu_history)
-    for (first, last), (start, stop), at in zip(rows, entries, history_first.tolist(), strict=True):
-        if first == last:
-            continue
-        seen = causal(positions[first:last], at, stop - start, window)  # [t, s]
+    for rows, entries, at in histories(cu_seqlens, cu_history, history_first):
+        keys = key[entries]
+        seen = causal(positions[rows], at, len(keys), window)  # [t, s]
         out = attended(
-            q[first:last], key[start:stop], value[start:stop], seen, sink,
+            q[rows], keys, value[entries], seen, sink,
             num_heads=num_heads, num_kv_heads=num_kv_heads, scale=scale, softcap=softcap,
         )  # fmt: skip
-        y[first:last] = out.to(y.dtype)
+        y[rows] = out.to(y.dtype)
 
 
 def attended(

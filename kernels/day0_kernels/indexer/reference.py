@@ -7,7 +7,7 @@ Sources: transformers 5.24 `deepseek_v32`, `glm5_next` (pooled keys with a tail)
 import torch
 import torch.nn.functional as F
 
-from day0_kernels.common.plain import borders, causal, closed, wide
+from day0_kernels.common.plain import causal, closed, histories, wide
 
 
 def indexer(
@@ -46,16 +46,14 @@ def indexer(
     per_pick = block if stored and unit == "token" else 1
     picks = (top_k - (block - 1 if tail else 0)) // per_pick
     dtype = wide(q)
-    rows, entries = borders(cu_seqlens), borders(cu_history)
-    for (first, last), (start, stop), at in zip(rows, entries, history_first.tolist(), strict=True):
-        if first == last:
-            continue
-        tokens, where, count = last - first, positions[first:last], stop - start
-        queries = q[first:last].to(dtype).view(tokens, num_heads, head_dim)
-        scores = torch.einsum("tnd,sd->tns", queries, entry[start:stop].to(dtype))
+    for rows, entries, at in histories(cu_seqlens, cu_history, history_first):
+        where, keys = positions[rows], entry[entries].to(dtype)
+        tokens, count = len(where), len(keys)
+        queries = q[rows].to(dtype).view(tokens, num_heads, head_dim)
+        scores = torch.einsum("tnd,sd->tns", queries, keys)
         scores = F.relu(scores) if relu else scores
         if head_weights is not None:
-            scores = scores * head_weights[first:last].to(dtype).unsqueeze(-1)
+            scores = scores * head_weights[rows].to(dtype).unsqueeze(-1)
         scores = scores.view(tokens, num_lists, num_heads // num_lists, count).sum(2) * scale
         seen = closed(where, at, count, block) if stored else causal(where, at, count)
         scores = scores.masked_fill(~seen.unsqueeze(1), float("-inf"))  # [t, lists, s]
@@ -67,7 +65,7 @@ def indexer(
             best = _tokens_of(best, block)
         if tail:
             best = torch.cat((best, _tail(where, block, num_lists)), dim=-1)
-        selected[first:last] = _packed(best, top_k).flatten(1).to(selected.dtype)
+        selected[rows] = _packed(best, top_k).flatten(1).to(selected.dtype)
 
 
 def _blocks(

@@ -1,6 +1,5 @@
 """Prefill of KDA: chunks, their triangular systems, then a scan, in segments if heads are few."""
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -12,12 +11,11 @@ from day0_kernels.common.arguments import (
     check_power_of_two,
     check_shape,
 )
+from day0_kernels.common.workspace import Shapes, cut, total_bytes
 from day0_kernels.kda.chunk import chunk_kernel
 from day0_kernels.kda.launch import PrefillLaunch, prefill_launch
 from day0_kernels.kda.scan import chain_kernel, scan_kernel, transition_kernel
 from day0_kernels.kda.solve import solve_kernel
-
-ALIGNMENT = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +39,7 @@ class Buffers:
 def buffer_shapes(
     launch: PrefillLaunch, *, num_sequences: int, num_heads: int, head_dim: int, value_dim: int,
     exact: bool,
-) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:  # fmt: skip
+) -> Shapes:  # fmt: skip
     """Shape and dtype of every scratch tensor of a prefill."""
     dtype = torch.float32 if exact else torch.float16
     at = (launch.window, num_heads)
@@ -63,10 +61,6 @@ def buffer_shapes(
     }
 
 
-def _bytes(shape: tuple[int, ...], dtype: torch.dtype) -> int:
-    return -(-math.prod(shape) * dtype.itemsize // ALIGNMENT) * ALIGNMENT
-
-
 def workspace_bytes(
     *, num_tokens: int, num_sequences: int, num_heads: int, head_dim: int, value_dim: int,
     exact: bool = False, lower_bound: float | None = None,
@@ -82,27 +76,7 @@ def workspace_bytes(
         launch, num_sequences=num_sequences, num_heads=num_heads, head_dim=head_dim,
         value_dim=value_dim, exact=exact,
     )  # fmt: skip
-    return sum(_bytes(*entry) for entry in shapes.values())
-
-
-def carve(
-    shapes: dict[str, tuple[tuple[int, ...], torch.dtype]],
-    workspace: torch.Tensor | None,
-    device: torch.device,
-) -> Buffers:
-    """The scratch tensors inside `workspace` (uint8), or inside a fresh one."""
-    needed = sum(_bytes(*entry) for entry in shapes.values())
-    if workspace is None:
-        workspace = torch.empty(needed, dtype=torch.uint8, device=device)
-    if workspace.dtype != torch.uint8 or workspace.numel() < needed:
-        have = f"{workspace.numel()} of {workspace.dtype}"
-        raise ValueError(f"workspace must be uint8 with at least {needed} elements, got {have}")
-    views, offset = {}, 0
-    for name, (shape, dtype) in shapes.items():
-        count = math.prod(shape) * dtype.itemsize
-        views[name] = workspace[offset : offset + count].view(dtype).view(shape)
-        offset += _bytes(shape, dtype)
-    return Buffers(**views)
+    return total_bytes(shapes)
 
 
 def kda_prefill(
@@ -178,7 +152,7 @@ def run(
         launch, num_sequences=sequences, num_heads=num_heads, head_dim=head_dim,
         value_dim=value_dim, exact=exact,
     )  # fmt: skip
-    buffers = carve(shapes, workspace, q.device)
+    buffers = Buffers(**cut(shapes, workspace, q.device))
     num_slots = -(-tokens // launch.chunk) + sequences
     dims = {"H": num_heads, "DK": head_dim, "DV": value_dim, "BT": launch.chunk, "EXACT": exact}
     for first in range(0, num_slots, launch.window):

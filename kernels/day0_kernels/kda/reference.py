@@ -8,6 +8,8 @@ N sequences. Computed in fp32, or in fp64 if q is fp64.
 import torch
 import torch.nn.functional as F
 
+from day0_kernels.common.plain import rms, wide
+
 L2_EPS = 1e-6
 
 
@@ -49,7 +51,7 @@ def prepared(
     lower_bound: float | None,
 ) -> tuple[torch.Tensor, ...]:
     """Per head q (normalised, scaled), k (normalised), v, log decay, beta (activated)."""
-    dtype = torch.float64 if q.dtype == torch.float64 else torch.float32
+    dtype = wide(q)
     tokens = q.shape[0]
     q = q.to(dtype).view(tokens, num_heads, head_dim)  # [T, n, dk]
     k = k.to(dtype).view(tokens, num_heads, head_dim)  # [T, n, dk]
@@ -223,7 +225,7 @@ def kda_decode_fused(
     tail [slots, K-1, C], oldest row first; norm_gate [T, n*dv] raw (sigmoid);
     norm_weight [dv]; o [T, n*dv]. Convolution, SiLU, recurrence, RMS norm per head, gate.
     """
-    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+    dtype = wide(x)
     tokens, channels, width = x.shape[0], x.shape[1], conv_weight.shape[-1]
     weight = conv_weight.view(channels, width).to(dtype).t()  # [K, C]
     fresh = (start > 0).view(tokens, 1, 1)
@@ -240,7 +242,6 @@ def kda_decode_fused(
         num_heads=num_heads, head_dim=head_dim, value_dim=value_dim,
         decay=decay, lower_bound=lower_bound,
     )  # fmt: skip
-    out = out.view(tokens, num_heads, value_dim)
-    out = out * torch.rsqrt(out.square().mean(-1, keepdim=True) + norm_eps)
+    out = rms(out.view(tokens, num_heads, value_dim), norm_eps)
     out = out * norm_weight.to(dtype) * torch.sigmoid(norm_gate.to(dtype)).view_as(out)
     o.copy_(out.view(tokens, -1).to(o.dtype))

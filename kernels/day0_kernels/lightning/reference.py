@@ -2,7 +2,7 @@
 
 import torch
 
-from day0_kernels.common.plain import borders, wide
+from day0_kernels.common.plain import borders, carried, wide
 
 
 def lightning(
@@ -31,7 +31,7 @@ def lightning(
         if first == last:
             continue
         at = int(slot[index])
-        s = _state(state[at], int(start[index]), dtype)
+        s = carried(state[at], int(start[index]), dtype)
         for t in range(first, last):
             s = s * (-slope).exp() + keys[t].unsqueeze(-1) * values[t].unsqueeze(-2)
             y[t] = torch.einsum("nkv,nk->nv", s, queries[t]).flatten().to(y.dtype)
@@ -61,7 +61,7 @@ def lightning_chunked(
         if first == last:
             continue
         at = int(slot[index])
-        s = _state(state[at], int(start[index]), dtype)
+        s = carried(state[at], int(start[index]), dtype)
         for begin in range(first, last, chunk):
             end = min(begin + chunk, last)
             number = torch.arange(1, end - begin + 1, device=q.device).to(dtype)  # [c]
@@ -86,7 +86,3 @@ def slopes(
 
 def _heads(x: torch.Tensor, num_heads: int, dtype: torch.dtype) -> torch.Tensor:
     return x.to(dtype).view(x.shape[0], num_heads, -1)  # [T, n, d]
-
-
-def _state(kept: torch.Tensor, start: int, dtype: torch.dtype) -> torch.Tensor:
-    return kept.to(dtype) if start > 0 else torch.zeros_like(kept, dtype=dtype)

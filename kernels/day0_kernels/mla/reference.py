@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import torch
 
-from day0_kernels.common.plain import borders, causal, softmax_over, wide
+from day0_kernels.common.plain import causal, histories, named, softmax_over, wide
 
 Form = Callable[..., torch.Tensor]
 
@@ -39,9 +39,9 @@ def mla(
     q [T, n*(dn+dr)], per head [nope | rope]; w_uk [n*dn, r], w_uv [n*dv, r]; latent [S, r] = c;
     k_rope [S, dr], one for all heads (None where rope_dim is 0); sink [n]. Visibility as `gqa`.
     """
-    _dense(
+    attend(
         expanded, q, w_uk, w_uv, latent, y, cu_seqlens, positions, cu_history, history_first,
-        k_rope, sink, num_heads, nope_dim, scale, window,
+        k_rope, sink, num_heads=num_heads, nope_dim=nope_dim, scale=scale, window=window,
     )  # fmt: skip
 
 
@@ -67,13 +67,13 @@ def mla_absorbed(
     window: int = 0,
 ) -> None:
     """As `mla`, absorbed form: queries [w_uk^T q_nope | q_rope] against [c | k_rope], then w_uv."""
-    _dense(
+    attend(
         absorbed, q, w_uk, w_uv, latent, y, cu_seqlens, positions, cu_history, history_first,
-        k_rope, sink, num_heads, nope_dim, scale, window,
+        k_rope, sink, num_heads=num_heads, nope_dim=nope_dim, scale=scale, window=window,
     )  # fmt: skip
 
 
-def _dense(
+def attend(
     form: Form,
     q: torch.Tensor,
     w_uk: torch.Tensor,
@@ -86,22 +86,24 @@ def _dense(
     history_first: torch.Tensor,
     k_rope: torch.Tensor | None,
     sink: torch.Tensor | None,
+    *,
     num_heads: int,
     nope_dim: int,
     scale: float,
-    window: int,
+    window: int = 0,
+    selected: torch.Tensor | None = None,
 ) -> None:
-    rows, entries = borders(cu_seqlens), borders(cu_history)
-    for (first, last), (start, stop), at in zip(rows, entries, history_first.tolist(), strict=True):
-        if first == last:
-            continue
+    """Write `y` by `form`, sequence by sequence, over all tokens seen or those `selected` only."""
+    for rows, entries, at in histories(cu_seqlens, cu_history, history_first):
+        own = latent[entries]
+        seen = causal(positions[rows], at, len(own), window)  # [t, s]
+        if selected is not None:
+            seen = seen & named(selected[rows], at, len(own))
         out = form(
-            q[first:last], w_uk, w_uv, latent[start:stop],
-            None if k_rope is None else k_rope[start:stop],
-            causal(positions[first:last], at, stop - start, window),
-            sink, num_heads=num_heads, nope_dim=nope_dim, scale=scale,
+            q[rows], w_uk, w_uv, own, None if k_rope is None else k_rope[entries], seen, sink,
+            num_heads=num_heads, nope_dim=nope_dim, scale=scale,
         )  # fmt: skip
-        y[first:last] = out.to(y.dtype)
+        y[rows] = out.to(y.dtype)
 
 
 def expanded(

@@ -8,12 +8,14 @@ Computed in fp32, or in fp64 if the logits are fp64. Among equal scores the lowe
 import torch
 import torch.nn.functional as F
 
+from day0_kernels.common.plain import widened
+
 SCORES = ("softmax", "sigmoid", "sqrtsoftplus", "topk_softmax")
 
 
 def scores(logits: torch.Tensor, score: str) -> torch.Tensor:
     """Scores [T, E] of the logits; for "topk_softmax" the logits themselves."""
-    x = logits if logits.dtype == torch.float64 else logits.float()
+    x = widened(logits)
     if score == "softmax":
         return x.softmax(-1)
     if score == "sigmoid":

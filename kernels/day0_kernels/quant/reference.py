@@ -7,6 +7,8 @@ x / scale, clamped to +-448 and rounded to nearest even; NaN stays NaN and does 
 
 import torch
 
+from day0_kernels.common.plain import widened
+
 FP8_MAX = 448.0
 FP8 = torch.float8_e4m3fn
 MIN_AMAX = 1e-10  # a tile of zeros gets the scale MIN_AMAX / FP8_MAX
@@ -18,8 +20,7 @@ RULES = ("rceil", "floor")
 
 def grouped(x: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
     """(groups of `size` channels [T, D/size, size], padded with 0; their largest |x|)."""
-    x = x if x.dtype == torch.float64 else x.float()
-    padded = torch.nn.functional.pad(x, (0, -x.shape[-1] % size))
+    padded = torch.nn.functional.pad(widened(x), (0, -x.shape[-1] % size))
     groups = padded.unflatten(-1, (-1, size))
     amax = groups.abs().nan_to_num(nan=0.0, posinf=MAX_AMAX).amax(-1)
     return groups, amax
@@ -41,6 +42,21 @@ def exponent(amax: torch.Tensor, rule: str) -> torch.Tensor:
 def rounded(x: torch.Tensor) -> torch.Tensor:
     """`x` clamped and rounded to the values of E4M3, in its own dtype."""
     return x.clamp(-FP8_MAX, FP8_MAX).to(FP8).to(x.dtype)
+
+
+def rows_of(values: torch.Tensor, scale: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
+    """The values of `values` [T, D] in `dtype`, times the scale of each 128 channels if given."""
+    if scale is None:
+        return values.to(dtype)
+    return values.to(dtype) * scale.to(dtype).repeat_interleave(TILE, -1)[:, : values.shape[1]]
+
+
+def blocks_of(weight: torch.Tensor, scale: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
+    """The values of `weight` [..., N, K] in `dtype`, times the scale of each 128 x 128 block."""
+    if scale is None:
+        return weight.to(dtype)
+    spread = scale.to(dtype).repeat_interleave(TILE, -2).repeat_interleave(TILE, -1)
+    return weight.to(dtype) * spread[..., : weight.shape[-2], : weight.shape[-1]]
 
 
 def tile_quantised(

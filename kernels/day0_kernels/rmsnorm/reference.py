@@ -2,6 +2,9 @@
 
 import torch
 
+from day0_kernels.basic.reference import rmsnorm as general
+from day0_kernels.common.plain import wide
+
 
 def rmsnorm(
     x: torch.Tensor,
@@ -12,10 +15,7 @@ def rmsnorm(
     zero_centred: bool = False,
 ) -> None:
     """Write `y` [T, D]: x / rms(x) times weight [D], or times 1 + weight if `zero_centred`."""
-    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-    wide, gain = x.to(dtype), weight.to(dtype) + (1.0 if zero_centred else 0.0)
-    out = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps) * gain
-    y.copy_(out.to(y.dtype))
+    general(x, y, weight, eps=eps, zero_centered=zero_centred)
 
 
 def add_rmsnorm(
@@ -29,6 +29,6 @@ def add_rmsnorm(
     zero_centred: bool = False,
 ) -> None:
     """Write `residual_out` = x + residual, rounded to its dtype, and `y`, the norm of that."""
-    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+    dtype = wide(x)
     residual_out.copy_((x.to(dtype) + residual.to(dtype)).to(residual_out.dtype))
     rmsnorm(residual_out, weight, y, eps=eps, zero_centred=zero_centred)

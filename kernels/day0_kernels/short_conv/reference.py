@@ -6,6 +6,8 @@ T tokens of all sequences packed, C channels, K taps, N sequences; fp32, or fp64
 import torch
 import torch.nn.functional as F
 
+from day0_kernels.common.plain import borders, carried, wide
+
 
 def short_conv_prefill(
     x: torch.Tensor,
@@ -24,21 +26,7 @@ def short_conv_prefill(
     weight[K-1-j] * x_{t-j}, then `activation` ("silu" or "none"). Before the first token stand
     the rows of the slot, or zeros where start is 0; an empty sequence leaves its slot alone.
     """
-    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-    channels, width = weight.shape[0], weight.shape[-1]
-    taps = weight.view(channels, width).to(dtype)  # [C, K]
-    bounds = cu_seqlens.tolist()
-    for index, (first, last) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
-        if first == last:
-            continue
-        at = int(slot[index])
-        before = x.new_zeros(width - 1, channels, dtype=dtype)
-        if int(start[index]) > 0:
-            before = tail[at].to(dtype)
-        rows = torch.cat((before, x[first:last].to(dtype)))  # [K-1+L, C]
-        out = sum(rows[j : j + last - first] * taps[:, j] for j in range(width))  # [L, C]
-        y[first:last] = (F.silu(out) if activation == "silu" else out).to(y.dtype)
-        tail[at] = rows[last - first :].to(tail.dtype)
+    short_conv(x, weight, tail, y, cu_seqlens, slot, start, activation=activation)
 
 
 def short_conv_decode(
@@ -73,19 +61,15 @@ def short_conv(
 
     y_t is the sum of weight[K-1-j] * x_{t - j*dilation}; tail [slots, (K-1)*dilation, C].
     """
-    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+    dtype = wide(x)
     channels, width = weight.shape[0], weight.shape[-1]
-    reach = (width - 1) * dilation
     taps = weight.view(channels, width).to(dtype)  # [C, K]
-    bounds = cu_seqlens.tolist()
-    for index, (first, last) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+    for index, (first, last) in enumerate(borders(cu_seqlens)):
         if first == last:
             continue
         at = int(slot[index])
-        before = x.new_zeros(reach, channels, dtype=dtype)
-        if int(start[index]) > 0:
-            before = tail[at].to(dtype)
-        rows = torch.cat((before, x[first:last].to(dtype)))  # [reach+L, C]
+        before = carried(tail[at], int(start[index]), dtype)  # [(K-1)*dilation, C]
+        rows = torch.cat((before, x[first:last].to(dtype)))
         length = last - first
         out = sum(rows[j * dilation : j * dilation + length] * taps[:, j] for j in range(width))
         if bias is not None:

@@ -2,7 +2,7 @@
 
 import torch
 
-from day0_kernels.common.plain import borders, causal, named
+from day0_kernels.common.plain import causal, histories, named
 from day0_kernels.gqa.reference import attended
 
 
@@ -32,17 +32,14 @@ def sparse_gqa(
     selected [T, lists * num_selected] int32: block numbers (token j lies in block j // block) in
     the row's sequence, -1 for none, in any order. Query heads l*n/lists ... follow list l.
     """
-    rows, entries = borders(cu_seqlens), borders(cu_history)
-    for (first, last), (start, stop), at in zip(rows, entries, history_first.tolist(), strict=True):
-        if first == last:
-            continue
-        count = stop - start
-        lists = selected[first:last].view(last - first, num_lists, num_selected)
-        chosen = named(lists, at, count, block).transpose(0, 1)  # [lists, t, s]
+    for rows, entries, at in histories(cu_seqlens, cu_history, history_first):
+        keys = key[entries]
+        lists = selected[rows].view(-1, num_lists, num_selected)
+        chosen = named(lists, at, len(keys), block).transpose(0, 1)  # [lists, t, s]
         chosen = chosen.repeat_interleave(num_heads // num_lists, dim=0)  # [n, t, s]
         out = attended(
-            q[first:last], key[start:stop], value[start:stop],
-            chosen & causal(positions[first:last], at, count), sink,
+            q[rows], keys, value[entries],
+            chosen & causal(positions[rows], at, len(keys)), sink,
             num_heads=num_heads, num_kv_heads=num_kv_heads, scale=scale,
         )  # fmt: skip
-        y[first:last] = out.to(y.dtype)
+        y[rows] = out.to(y.dtype)
