@@ -24,10 +24,7 @@ LAYOUTS = {
 @pytest.mark.parametrize("type_name", LAYOUTS)
 def test_spec(tiny: Tiny, tmp_path: Path, type_name: str, known: bool, headers: bool) -> None:
     checkpoint = tiny(type_name)
-    folder = checkpoint.folder
-    if not known:
-        rename(checkpoint, tmp_path / "renamed")
-        folder = tmp_path / "renamed"
+    folder = (checkpoint if known else rename(checkpoint, tmp_path / "renamed")).folder
     config = readings.config_of(folder)
     got = readings.from_folder(folder, headers=headers)
     spec = got.mixer(got.mixers().index("gdn"))
@@ -145,10 +142,7 @@ def test_zero_centred_norms(
 ) -> None:
     """Words tell Qwen's norms of 1 + w from the plain ones; the gated norm is always plain."""
     checkpoint = tiny(type_name)
-    folder = checkpoint.folder
-    if not known:
-        rename(checkpoint, tmp_path / "renamed")
-        folder = tmp_path / "renamed"
+    folder = (checkpoint if known else rename(checkpoint, tmp_path / "renamed")).folder
     got = readings.from_folder(folder)
     assert got.facts["norm.zero_centered"].how == "known"
     assert {op.attr("zero_centered") for op in got.ops("rmsnorm")} == {expected}

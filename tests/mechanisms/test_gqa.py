@@ -37,10 +37,7 @@ HUB = {
 @pytest.mark.parametrize("type_name", [*PLAIN, *HYBRID])
 def test_every_tensor_is_explained(tiny: Tiny, tmp_path: Path, type_name: str, known: bool) -> None:
     checkpoint = tiny(type_name)
-    folder = checkpoint.folder
-    if not known:
-        rename(checkpoint, tmp_path / "renamed")
-        folder = tmp_path / "renamed"
+    folder = (checkpoint if known else rename(checkpoint, tmp_path / "renamed")).folder
     got = readings.from_folder(folder)
     assert prove(got.model, got.headers).status == "proved"
     assert (got.reading.findings, got.unread()) == ([], ())
@@ -167,10 +164,7 @@ def test_attention_bias_without_output(tiny: Tiny) -> None:
 @pytest.mark.parametrize("known", [True, False], ids=["plain", "renamed"])
 def test_no_rope_on_full_layers(tiny: Tiny, tmp_path: Path, known: bool) -> None:
     checkpoint = tiny("lara_mini")
-    folder = checkpoint.folder
-    if not known:
-        rename(checkpoint, tmp_path / "renamed")
-        folder = tmp_path / "renamed"
+    folder = (checkpoint if known else rename(checkpoint, tmp_path / "renamed")).folder
     got = readings.from_folder(folder)
     for layer, (mixer, _) in enumerate(checkpoint.layer_kinds):
         if mixer != "gdn":

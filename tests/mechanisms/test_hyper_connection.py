@@ -33,10 +33,7 @@ def expected(config: dict, kind: str, end: str) -> HyperConnection:
 @pytest.mark.parametrize("known", [True, False], ids=["plain", "renamed"])
 def test_spec(tiny: Tiny, tmp_path, kind: str, headers: bool, known: bool) -> None:
     checkpoint = tiny(kind)
-    folder = checkpoint.folder
-    if not known:
-        rename(checkpoint, tmp_path / "renamed")
-        folder = tmp_path / "renamed"
+    folder = (checkpoint if known else rename(checkpoint, tmp_path / "renamed")).folder
     config = readings.config_of(folder)
     got = readings.from_folder(folder, headers=headers)
     spec = got.reading.spec

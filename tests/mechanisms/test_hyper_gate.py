@@ -16,10 +16,7 @@ Tiny = Callable[..., TinyCheckpoint]
 @pytest.mark.parametrize("known", [True, False], ids=["plain", "renamed"])
 def test_spec(tiny: Tiny, tmp_path: Path, headers: bool, known: bool) -> None:
     checkpoint = tiny("qwen4_exp")
-    folder = checkpoint.folder
-    if not known:
-        rename(checkpoint, tmp_path / "renamed")
-        folder = tmp_path / "renamed"
+    folder = (checkpoint if known else rename(checkpoint, tmp_path / "renamed")).folder
     config = readings.config_of(folder)
     got = readings.from_folder(folder, headers=headers)
     assert (got.assumed(), got.unread()) == ({}, ())

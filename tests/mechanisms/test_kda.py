@@ -22,10 +22,7 @@ KIMI_K3 = "moonshotai__Kimi-K3"
 @pytest.mark.parametrize("type_name", ["kimi_linear", "bailing_hybrid"])
 def test_spec(tiny: Tiny, tmp_path: Path, type_name: str, known: bool, headers: bool) -> None:
     checkpoint = tiny(type_name)
-    folder = checkpoint.folder
-    if not known:
-        rename(checkpoint, tmp_path / "renamed")
-        folder = tmp_path / "renamed"
+    folder = (checkpoint if known else rename(checkpoint, tmp_path / "renamed")).folder
     config = readings.config_of(folder)
     got = readings.from_folder(folder, headers=headers)
     assert [kind for kind, _ in checkpoint.layer_kinds] == got.mixers()

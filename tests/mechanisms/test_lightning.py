@@ -16,10 +16,7 @@ Tiny = Callable[..., TinyCheckpoint]
 @pytest.mark.parametrize("known", [True, False], ids=["plain", "renamed"])
 def test_spec(tiny: Tiny, tmp_path: Path, known: bool) -> None:
     checkpoint = tiny("minimax")
-    folder = checkpoint.folder
-    if not known:
-        rename(checkpoint, tmp_path / "renamed")
-        folder = tmp_path / "renamed"
+    folder = (checkpoint if known else rename(checkpoint, tmp_path / "renamed")).folder
     config = readings.config_of(folder)
     got = readings.from_folder(folder)
     num_layers = config["num_hidden_layers"]

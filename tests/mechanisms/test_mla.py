@@ -29,10 +29,7 @@ def test_every_tensor_and_key_is_explained(
     tiny: Tiny, tmp_path: Path, type_name: str, known: bool
 ) -> None:
     checkpoint = tiny(type_name)
-    folder = checkpoint.folder
-    if not known:
-        rename(checkpoint, tmp_path / "renamed")
-        folder = tmp_path / "renamed"
+    folder = (checkpoint if known else rename(checkpoint, tmp_path / "renamed")).folder
     got = readings.from_folder(folder)
     assert got.unexplained() == ([], [], [])
     assert got.unread() == ()

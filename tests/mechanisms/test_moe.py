@@ -47,10 +47,7 @@ def ffn_of(got: readings.Read, layer: int) -> Any:
 @pytest.mark.parametrize("type_name", ROUTERS)
 def test_router(tiny: Tiny, tmp_path: Path, type_name: str, known: bool, headers: bool) -> None:
     checkpoint = tiny(type_name)
-    folder = checkpoint.folder
-    if not known:
-        rename(checkpoint, tmp_path / "renamed")
-        folder = tmp_path / "renamed"
+    folder = (checkpoint if known else rename(checkpoint, tmp_path / "renamed")).folder
     config = readings.config_of(folder)
     got = readings.from_folder(folder, headers=headers)
     score, groups, bias, gated = ROUTERS[type_name]
@@ -72,10 +69,7 @@ def test_router(tiny: Tiny, tmp_path: Path, type_name: str, known: bool, headers
 def test_columns_of_gpt_oss(tiny: Tiny, tmp_path: Path, known: bool) -> None:
     """[E, in, out] with gate and up columns in turn, biases too."""
     checkpoint = tiny("gpt_oss")
-    folder = checkpoint.folder
-    if not known:
-        rename(checkpoint, tmp_path / "renamed")
-        folder = tmp_path / "renamed"
+    folder = (checkpoint if known else rename(checkpoint, tmp_path / "renamed")).folder
     config = readings.config_of(folder)
     got = readings.from_folder(folder)
     spec = ffn_of(got, 0)

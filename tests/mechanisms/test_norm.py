@@ -19,10 +19,7 @@ def test_post_norm_attention_beside_pre_norm_linear(
     tiny: Tiny, tmp_path: Path, known: bool, headers: bool
 ) -> None:
     checkpoint = tiny("olmo_hybrid")
-    folder = checkpoint.folder
-    if not known:
-        rename(checkpoint, tmp_path / "renamed")
-        folder = tmp_path / "renamed"
+    folder = (checkpoint if known else rename(checkpoint, tmp_path / "renamed")).folder
     got = readings.from_folder(folder, headers=headers)
     for layer, mixer in zip(got.reading.spec.layers, got.mixers(), strict=True):
         for sublayer in layer.sublayers:

@@ -27,10 +27,7 @@ def test_multiplier() -> None:
 @pytest.mark.parametrize("known", [True, False], ids=["plain", "renamed"])
 def test_onto_the_normed_input(tiny: Tiny, tmp_path: Path, known: bool) -> None:
     checkpoint = tiny("minimax")
-    folder = checkpoint.folder
-    if not known:
-        rename(checkpoint, tmp_path / "renamed")
-        folder = tmp_path / "renamed"
+    folder = (checkpoint if known else rename(checkpoint, tmp_path / "renamed")).folder
     config = readings.config_of(folder)
     got = readings.from_folder(folder)
     for index, mixer in enumerate(got.mixers()):

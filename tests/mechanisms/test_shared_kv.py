@@ -29,10 +29,7 @@ def kind_of(spec: SharedKv) -> str:
 @pytest.mark.parametrize("known", [True, False], ids=["plain", "renamed"])
 def test_spec(tiny: Tiny, tmp_path: Path, headers: bool, known: bool) -> None:
     checkpoint = tiny("deepseek_v4")
-    folder = checkpoint.folder
-    if not known:
-        rename(checkpoint, tmp_path / "renamed")
-        folder = tmp_path / "renamed"
+    folder = (checkpoint if known else rename(checkpoint, tmp_path / "renamed")).folder
     config = readings.config_of(folder)
     got = readings.from_folder(folder, headers=headers)
     assert set(got.mixers()) == {"shared_kv"}

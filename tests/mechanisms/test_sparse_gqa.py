@@ -18,10 +18,7 @@ both = pytest.mark.parametrize("kind", ["minimax_m3", "qwen4_exp"])
 @pytest.mark.parametrize("known", [True, False], ids=["plain", "renamed"])
 def test_layers(tiny: Tiny, tmp_path: Path, kind: str, headers: bool, known: bool) -> None:
     checkpoint = tiny(kind)
-    folder = checkpoint.folder
-    if not known:
-        rename(checkpoint, tmp_path / "renamed")
-        folder = tmp_path / "renamed"
+    folder = (checkpoint if known else rename(checkpoint, tmp_path / "renamed")).folder
     config = readings.config_of(folder)
     got = readings.from_folder(folder, headers=headers)
     assert tuple(got.mixers()) == tuple(mixer for mixer, _ in checkpoint.layer_kinds)
