@@ -14,7 +14,7 @@ from functools import lru_cache
 from day0.checkpoint.headers import Headers, TensorHeader
 from day0.ir import format as formats
 from day0.ir.fact import Finding
-from day0.ir.graph import Group, Model
+from day0.ir.graph import Model
 from day0.ir.weight import Leaf, Pick, dims_of, picks
 from day0.registry.index import family
 
@@ -119,11 +119,6 @@ def prove(model: Model, headers: Headers | None) -> Proof:
         opaque_bytes=sum(group.bytes for group in model.groups),
         findings=tuple(findings),
     )
-
-
-def grouped_names(groups: Sequence[Group]) -> int:
-    """Tensors that groups explain."""
-    return sum(len(group.tensors) for group in groups)
 
 
 def _distinct(model: Model) -> list[tuple[Leaf, int, list[tuple[Pick, ...]]]]:

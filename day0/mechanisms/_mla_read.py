@@ -6,7 +6,7 @@ from typing import Any
 from day0.errors import Day0Error
 from day0.mechanisms import indexer as dsa
 from day0.mechanisms.names import Scope
-from day0.mechanisms.rope import Rope, Table, table, yarn_scale
+from day0.mechanisms.rope import Rope, Table, said_pairing, table, yarn_scale
 from day0.mechanisms.spec import Layer
 
 MODULES = ("self_attn", "attention", "attn")
@@ -173,11 +173,7 @@ def _table(layer: Layer) -> Table | None:
 
 
 def _pairing(layer: Layer) -> str:
-    word = layer.cfg.word("rope_interleave")
-    if word is not None:
-        value = "interleaved" if word else "half"
-        return layer.cfg.note("mla.rope_pairing", value, "config", "rope_interleave")
-    return layer.cfg.get("mla.rope_pairing", assume="interleaved", decisive=True)
+    return said_pairing(layer.cfg, "mla.rope_pairing", "rope_interleave", assume="interleaved")
 
 
 def _latent_eps(layer: Layer) -> float:

@@ -191,14 +191,11 @@ def flow(spec: Gqa, b: Builder, x: str, at: Scope, flow: Flow) -> str:
     at = at.child(*MODULES)
     q, gate = queries(spec, b, x, at)
     kv = keys_and_values(spec, b, x, at)
-    weights = {}
-    if spec.sink:
-        weights["sink"] = b.weight("sink", at.leaf("sinks", (spec.num_heads,)), role="state")
     y = b.op(
         "gqa",
         "attend",
         {"q": q},
-        weights,
+        sinks(spec, b, at),
         {"kv": (kv, "r")},
         num_heads=spec.num_heads,
         num_kv_heads=spec.num_kv_heads,
@@ -209,6 +206,13 @@ def flow(spec: Gqa, b: Builder, x: str, at: Scope, flow: Flow) -> str:
         softcap=spec.softcap,
     )["y"]
     return output(spec, b, y, gate, at, b.width(x))
+
+
+def sinks(spec: Gqa, b: Builder, at: Scope) -> dict[str, str]:
+    """The weight of the sinks, one logit a head, where there are any."""
+    if not spec.sink:
+        return {}
+    return {"sink": b.weight("sink", at.leaf("sinks", (spec.num_heads,)), role="state")}
 
 
 def queries(spec: Gqa, b: Builder, x: str, at: Scope) -> tuple[str, str | None]:

@@ -9,7 +9,7 @@ from day0.ir.fact import Finding
 from day0.ir.tensor import TensorSpec
 from day0.mechanisms.builder import Builder
 from day0.mechanisms.names import Scope
-from day0.mechanisms.rope import Rope, rotate
+from day0.mechanisms.rope import Rope, rotate, said_pairing
 from day0.mechanisms.spec import Flow, Layer
 
 MODULES = ("self_attn", "attention", "attn")
@@ -123,11 +123,8 @@ def _k_norm_eps(layer: Layer) -> float:
 
 
 def _pairing(layer: Layer) -> str:
-    word = layer.cfg.word("indexer_rope_interleave")
-    if word is not None:
-        value = "interleaved" if word else "half"
-        return layer.cfg.note("indexer.rope_pairing", value, "config", "indexer_rope_interleave")
-    return layer.cfg.get("indexer.rope_pairing", assume="half", decisive=True)
+    key = "indexer_rope_interleave"
+    return said_pairing(layer.cfg, "indexer.rope_pairing", key, assume="half")
 
 
 def flow(

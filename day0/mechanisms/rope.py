@@ -172,6 +172,14 @@ def conflicts(cfg: ConfigReader) -> list[Finding]:
     ]
 
 
+def said_pairing(cfg: ConfigReader, path: str, key: str, assume: str) -> str:
+    """The pairing by the config's yes or no under `key`, else the fact `path`."""
+    word = cfg.word(key)
+    if word is not None:
+        return cfg.note(path, "interleaved" if word else "half", "config", key)
+    return cfg.get(path, assume=assume, decisive=True)
+
+
 def yarn_scale(found: Table | None) -> float:
     """Factor on the softmax scale of latent attention under yarn with mscale_all_dim:
     (0.1 * mscale_all_dim * ln(factor) + 1)^2 (field case 16)."""

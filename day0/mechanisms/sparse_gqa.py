@@ -36,14 +36,11 @@ def flow(spec: SparseGqa, b: Builder, x: str, at: Scope, flow: Flow) -> str:
     selected = block_indexer.flow(indexer, b, x, at)
     q, gate = gqa.queries(own, b, x, at)
     kv = gqa.keys_and_values(own, b, x, at)
-    weights = {}
-    if own.sink:
-        weights["sink"] = b.weight("sink", at.leaf("sinks", (own.num_heads,)), role="state")
     y = b.op(
         "sparse_gqa",
         "attend",
         {"q": q, "selected": selected},
-        weights,
+        gqa.sinks(own, b, at),
         {"kv": (kv, "r")},
         num_heads=own.num_heads,
         num_kv_heads=own.num_kv_heads,

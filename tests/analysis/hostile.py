@@ -71,15 +71,6 @@ def _readable(refusal: Day0Error) -> Day0Error:
     return refusal
 
 
-def readable(error: Day0Error) -> Day0Error:
-    """The error, which has its two lines and a code of its own."""
-    assert error.message
-    assert "\n" not in error.message
-    assert error.hint
-    assert error.exit_code in (2, 4)
-    return error
-
-
 def survive(
     config: Mapping[str, Any],
     found: Headers | None = None,

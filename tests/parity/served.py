@@ -1,7 +1,8 @@
 """Serving known sequences through the engine: every row that any step computed is recorded, and
 each next token is the sequence's own, whatever the logits say."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 import torch
 
@@ -10,6 +11,15 @@ from day0.runtime.request import Request
 from day0.runtime.sampling import Sampling
 from day0.runtime.session import Session
 from day0.runtime.step import Step
+from tests.parity.subjects import TOLERANCE, apart
+
+
+class Plain(Protocol):
+    """A model in plain torch: [T, H] after the final norm and [T, V], from ids [T]."""
+
+    def hidden(self, ids: torch.Tensor) -> torch.Tensor: ...
+
+    def logits(self, ids: torch.Tensor) -> torch.Tensor: ...
 
 
 class Served:
@@ -62,3 +72,18 @@ class Served:
             forced[row, ids[end] if end < len(ids) else 0] = 1
         self.batches.append((step.phase, tuple(step.length.tolist())))
         return forced
+
+
+def check_served(
+    plain: Plain, session: Session, sequences: Sequence[torch.Tensor], prompts: Sequence[int]
+) -> None:
+    """Prompts of these lengths in one ragged step, then decoded together: rows as in `plain`."""
+    served = Served(session, session.limits)
+    served.serve((n, tuple(ids.tolist()), prompts[n]) for n, ids in enumerate(sequences))
+    assert served.batches[0] == ("prefill", tuple(prompts))
+    for number, ids in enumerate(sequences):
+        places, hidden = served.rows(served.hidden[number])
+        assert places == list(range(len(ids)))
+        assert apart(hidden, plain.hidden(ids)) <= TOLERANCE
+        places, logits = served.rows(served.logits[number])
+        assert apart(logits, plain.logits(ids)[places]) <= TOLERANCE

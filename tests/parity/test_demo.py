@@ -10,7 +10,7 @@ from day0.analysis.analyze import analyze
 from day0.checkpoint.load import DEMO
 from day0.runtime.session import Session
 from tests.parity.plain_demo import PlainDemo
-from tests.parity.served import Served
+from tests.parity.served import check_served
 from tests.parity.subjects import TOLERANCE, apart, opened
 
 pytestmark = pytest.mark.skipif(
@@ -47,13 +47,5 @@ def test_prompt(demo: tuple[PlainDemo, Session], chunks: tuple[int, ...], seed: 
 def test_served(demo: tuple[PlainDemo, Session], seed: int) -> None:
     """Three sequences in one ragged step, then decoded together."""
     plain, session = demo
-    served = Served(session, session.limits)
     sequences = [drawn(sum(lengths), seed + n) for n, lengths in enumerate(LENGTHS)]
-    served.serve((n, tuple(ids.tolist()), LENGTHS[n][0]) for n, ids in enumerate(sequences))
-    assert served.batches[0] == ("prefill", (60, 23, 5))
-    for number, ids in enumerate(sequences):
-        places, hidden = served.rows(served.hidden[number])
-        assert places == list(range(len(ids)))
-        assert apart(hidden, plain.hidden(ids)) <= TOLERANCE
-        places, logits = served.rows(served.logits[number])
-        assert apart(logits, plain.logits(ids)[places]) <= TOLERANCE
+    check_served(plain, session, sequences, [prompt for prompt, _ in LENGTHS])

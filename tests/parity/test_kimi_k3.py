@@ -9,7 +9,7 @@ from day0.analysis.analyze import analyze
 from day0.runtime.session import Session
 from tests.parity.kimi_k3_files import V, write
 from tests.parity.plain_kimi_k3 import PlainKimiK3
-from tests.parity.served import Served
+from tests.parity.served import check_served
 from tests.parity.subjects import TOLERANCE, apart, opened
 
 LENGTHS = ((41, 12), (17, 8), (5, 3))  # (prompt, decoded)
@@ -45,16 +45,8 @@ def test_prompt(kimi, chunks: tuple[int, ...], seed: int) -> None:
 def test_served(kimi, seed: int) -> None:
     """Three sequences in ragged chunks and decode steps together."""
     _, plain, session = kimi
-    served = Served(session, session.limits)
     sequences = [drawn(sum(lengths), seed + n) for n, lengths in enumerate(LENGTHS)]
-    served.serve((n, tuple(ids.tolist()), LENGTHS[n][0]) for n, ids in enumerate(sequences))
-    assert served.batches[0] == ("prefill", (41, 17, 5))
-    for number, ids in enumerate(sequences):
-        places, hidden = served.rows(served.hidden[number])
-        assert places == list(range(len(ids)))
-        assert apart(hidden, plain.hidden(ids)) <= TOLERANCE
-        places, logits = served.rows(served.logits[number])
-        assert apart(logits, plain.logits(ids)[places]) <= TOLERANCE
+    check_served(plain, session, sequences, [prompt for prompt, _ in LENGTHS])
 
 
 def test_the_other_latent_eps(kimi, seed: int) -> None:

@@ -33,14 +33,18 @@ def best(values: torch.Tensor, count: int) -> torch.Tensor:
 
 
 def group_limited(
-    choice: torch.Tensor, num_groups: int, top_groups: int, group_score: str
+    choice: torch.Tensor,
+    num_groups: int,
+    top_groups: int,
+    group_score: str,
+    outside: float = float("-inf"),
 ) -> torch.Tensor:
-    """`choice` [T, E] with -inf outside the `top_groups` best of `num_groups` groups."""
+    """`choice` [T, E] with `outside` beyond the `top_groups` best of `num_groups` groups."""
     grouped = choice.unflatten(-1, (num_groups, -1))  # [T, G, E/G]
     ordered = grouped.sort(dim=-1, descending=True).values
     value = ordered[..., :2].sum(-1) if group_score == "top2" else ordered[..., 0]  # [T, G]
     kept = torch.zeros_like(value, dtype=torch.bool).scatter_(-1, best(value, top_groups), True)
-    return grouped.masked_fill(~kept[..., None], float("-inf")).flatten(-2)
+    return grouped.masked_fill(~kept[..., None], outside).flatten(-2)
 
 
 def moe_route(
@@ -65,21 +69,12 @@ def moe_route(
     The bias takes part in the selection only. With `table` [V, k] the experts are those of the
     token ids `ids` [T].
     """
-    value = scores(logits, score)  # [T, E]
-    if table is not None:
-        chosen = table[ids.long()].long()  # [T, k]
-    else:
-        choice = value if bias is None else value + bias.to(value.dtype)
-        if num_groups > 1:
-            choice = group_limited(choice, num_groups, top_groups, group_score)
-        chosen = best(choice, top_k)
-    w = value.gather(-1, chosen)
-    if score == "topk_softmax":
-        w = w.softmax(-1)
-    if renormalise:
-        w = w / (w.sum(-1, keepdim=True) + renormalise_eps)
-    experts.copy_(chosen)
-    weights.copy_(w * scale)
+    moe_route_general(
+        logits, experts, weights, ids, bias, table,
+        score=score, top_k=top_k, num_groups=num_groups, top_groups=top_groups,
+        group_score=group_score, renormalise=renormalise, renormalise_eps=renormalise_eps,
+        scale=scale,
+    )  # fmt: skip
 
 
 def moe_sort(
@@ -170,20 +165,18 @@ def moe_route_general(
 ) -> None:
     """As `moe_route`; with `left_out` "zero" the experts outside the chosen groups compete with a
     score of 0 instead of -inf, as in transformers 5.24's deepseek_v2, axk2 and mistral_large4."""
-    biased = None if bias is None else bias.to(logits.dtype)
-    if left_out == "lowest" or num_groups == 1 or table is not None:
-        moe_route(
-            logits, experts, weights, ids, bias, table,
-            score=score, top_k=top_k, num_groups=num_groups, top_groups=top_groups,
-            group_score=group_score, renormalise=renormalise, renormalise_eps=renormalise_eps,
-            scale=scale,
-        )  # fmt: skip
-        return
     value = scores(logits, score)  # [T, E]
-    choice = value if biased is None else value + biased
-    limited = group_limited(choice, num_groups, top_groups, group_score)
-    chosen = best(limited.masked_fill(limited == float("-inf"), 0.0), top_k)
+    if table is not None:
+        chosen = table[ids.long()].long()  # [T, k]
+    else:
+        choice = value if bias is None else value + bias.to(value.dtype)
+        if num_groups > 1:
+            outside = 0.0 if left_out == "zero" else float("-inf")
+            choice = group_limited(choice, num_groups, top_groups, group_score, outside)
+        chosen = best(choice, top_k)
     w = value.gather(-1, chosen)
+    if score == "topk_softmax":
+        w = w.softmax(-1)
     if renormalise:
         w = w / (w.sum(-1, keepdim=True) + renormalise_eps)
     experts.copy_(chosen)
