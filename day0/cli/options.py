@@ -59,6 +59,11 @@ Layers = Annotated[
     int | None,
     typer.Option("--layers", metavar="N", help="Run the first N layers.", show_default=False),
 ]
+Without = Annotated[
+    list[str] | None,
+    typer.Option("--without", metavar="PASS", show_default=False,
+                 help="Leave an optional pass out (narrow); repeatable."),
+]  # fmt: skip
 MaxContext = Annotated[
     int | None,
     typer.Option(

@@ -43,6 +43,7 @@ def run(
     layers: options.Layers = None,
     facts: options.Facts = None,
     plugin: options.Plugin = None,
+    without: options.Without = None,
     max_context: options.MaxContext = None,
     max_batch: options.MaxBatch = 8,
     format: options.Format = "human",
@@ -94,8 +95,8 @@ def run(
         with weights_progress(errors()) as progress:
             opened = open_model(
                 model, quant=quant, backend=backend, dummy=dummy, seed=seed, layers=layers,
-                facts=stated, plugin=plugin, device=device, cache_dir=cache_dir,
-                progress=progress,
+                facts=stated, plugin=plugin, device=device, without=tuple(without or ()),
+                cache_dir=cache_dir, progress=progress,
             )  # fmt: skip
         suit_threads(opened.model, opened.device)
         asks: tuple[Ask, ...] = ()

@@ -167,7 +167,8 @@ class Family:
     `infer` gives the output specs. `flops` counts multiply and add as two, per row of the first
     input. `entries` gives, per cache slot, the entries that one row reads. `share` gives the part
     of a weight that the step's rows touch (1 where not named): experts hit. `whole`: weight slots
-    that hold whole numbers; all others hold real ones.
+    that hold whole numbers; all others hold real ones. `rowwise`: a row of the outputs depends on
+    the same row of the inputs and on nothing else of the step, not even its position.
     """
 
     name: str
@@ -183,6 +184,7 @@ class Family:
     share: Callable[[Shapes, Context], Mapping[str, float]] = _no_entries
     impls: tuple[Impl, ...] = ()
     whole: tuple[str, ...] = ()
+    rowwise: bool = False
 
     def complete(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
         """Attributes with defaults filled in; ValueError for unknown, missing or illegal ones."""

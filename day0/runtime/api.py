@@ -118,6 +118,7 @@ def load(
     facts: Mapping[str, Any] | None = None,
     plugin: Path | None = None,
     device: str = "auto",
+    without: Sequence[str] = (),
     max_context: int = MAX_CONTEXT,
     max_batch: int = MAX_BATCH,
     cache_dir: Path | None = None,
@@ -132,7 +133,7 @@ def load(
             raise Day0Error(f"{name} is {value}; it must be 1 or more", hint="day0 run --help")
     opened = open_model(
         model, quant=quant, backend=backend, dummy=dummy, seed=seed, layers=layers, facts=facts,
-        plugin=plugin, device=device, cache_dir=cache_dir,
+        plugin=plugin, device=device, without=without, cache_dir=cache_dir,
     )  # fmt: skip
     return Loaded(opened, Sizes(tokens=max_context * max_batch, sequences=max_batch))
 

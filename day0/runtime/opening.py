@@ -1,7 +1,7 @@
 """MODEL to something that can be loaded: read, built, checked; no weights yet."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from day0.models.groups import unclaimed
 from day0.models.plugin import load_plugin
 from day0.models.read import read_model
 from day0.models.recipes import recipe_called
+from day0.passes.lower import OPTIONAL
 from day0.runtime.session import Session, Sizes, lowered_for, open_session
 from day0.runtime.text import TOKENIZER, Text, stop_ids
 
@@ -45,6 +46,7 @@ class Opened:
     text: Text | None = None
     stop_ids: tuple[int, ...] = ()
     dummy_seed: int | None = None
+    without: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def session(self, sizes: Sizes) -> tuple[Session, float]:
@@ -59,6 +61,7 @@ class Opened:
             dummy_seed=self.dummy_seed,
             sizes=sizes,
             device=self.device,
+            without=self.without,
         )
         return session, time.perf_counter() - start
 
@@ -74,12 +77,13 @@ def open_model(
     facts: Mapping[str, Any] | None = None,
     plugin: Path | None = None,
     device: str = "auto",
+    without: Sequence[str] = (),
     cache_dir: Path | None = None,
     progress: Progress | None = None,
 ) -> Opened:
     """Read MODEL and build its Graph. `dummy`: weights are made up from `seed`. `layers`: the
-    first so many alone. The weights of a hub id are downloaded once all else is known to work;
-    `progress(bytes here, bytes in all, shard)` sees it.
+    first so many alone. `without`: optional passes left out. The weights of a hub id are downloaded
+    once all else is known to work; `progress(bytes here, bytes in all, shard)` sees it.
 
     Day0Error for what a user can mend; NotSupported (exit 4) names decisive facts that are
     assumed, with the YAML that states them, or operators that nothing runs.
@@ -89,6 +93,13 @@ def open_model(
             f"--backend is {backend!r}; it must be one of {', '.join(BACKENDS)}",
             hint="day0 run MODEL --backend auto",
         )
+    for name_of_pass in without:
+        if name_of_pass not in OPTIONAL:
+            raise Day0Error(
+                f"--without is {name_of_pass!r}; the passes that may be left out are "
+                f"{', '.join(OPTIONAL)}",
+                hint=f"day0 run {name} --without {next(iter(OPTIONAL))}",
+            )
     recipe, place = recipe_called(quant), _device(device)
     load_plugin(plugin)
     checkpoint = None
@@ -102,9 +113,10 @@ def open_model(
         backend=backend,
         device=place,
         dummy_seed=seed if dummy else None,
+        without=tuple(without),
         notes=(*_notes(opened, dummy, layers), *opened.notes),
     )
-    lowered_for(opened.model, recipe, backend)
+    lowered_for(opened.model, recipe, backend, opened.without)
     return opened if checkpoint is None else _with_files(opened, checkpoint, cache_dir, progress)
 
 

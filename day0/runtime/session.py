@@ -110,8 +110,7 @@ class Session:
 
     def hidden(self, ids: Sequence[int], *, chunks: Sequence[int] = ()) -> torch.Tensor:
         """[T, H] in fp32: what the head reads, after the final norm."""
-        graph = self._lowered["prefill"].graph
-        taken = next(op for op in graph.ops if op.family == "take_rows")
+        taken = next(op for op in self.model.graphs["main"].ops if op.family == "take_rows")
         return self._all_rows(ids, chunks, taken.outputs[0][1])
 
     def score(self, ids: Sequence[int]) -> torch.Tensor:
@@ -207,14 +206,17 @@ class Session:
         )
 
 
-def lowered_for(model: Model, recipe: Recipe, backend: str) -> dict[str, Lowered]:
-    """The lowered graphs by phase, without any weight. NotSupported names decisive facts that are
-    assumed, or the ops that nothing runs."""
+def lowered_for(
+    model: Model, recipe: Recipe, backend: str, without: tuple[str, ...] = ()
+) -> dict[str, Lowered]:
+    """The lowered graphs by phase, without any weight; `without`: optional passes left out.
+    NotSupported names decisive facts that are assumed, or the ops that nothing runs."""
     must_be_settled(model)
     from day0_kernels.index import REFERENCES
 
     references = {**REFERENCES, **added_references()}
-    return lower(model, Target(backend=backend, recipe=recipe, references=references))
+    target = Target(backend=backend, recipe=recipe, references=references, without=without)
+    return lower(model, target)
 
 
 def open_session(
@@ -227,10 +229,11 @@ def open_session(
     dummy_seed: int | None = None,
     sizes: Sizes | None = None,
     device: str = "cpu",
+    without: tuple[str, ...] = (),
 ) -> Session:
     """Lower, load and bind a model. `folder` holds the safetensors files that `headers` describe;
     with `dummy_seed` the weights are made up. NotSupported as `lowered_for`."""
-    lowered = lowered_for(model, recipe, backend)
+    lowered = lowered_for(model, recipe, backend, without)
     place = torch.device(device)
     used = {name for low in lowered.values() for op in low.graph.ops for _, name in op.weights}
     files = None

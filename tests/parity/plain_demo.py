@@ -57,8 +57,7 @@ class PlainDemo(PlainKimiK3):
         seen = torch.zeros(tokens, tokens, dtype=torch.bool)
         for t in range(tokens):
             closed = (t + 1) // size
-            best = scores[t, :closed].topk(min(config["index_topk"] // size, closed)).indices
-            for pool in best.tolist():
+            for pool in self.best(scores[t, :closed], config["index_topk"] // size).tolist():
                 seen[t, pool * size : (pool + 1) * size] = True
             seen[t, closed * size : t + 1] = True
         return seen

@@ -17,7 +17,8 @@ CODES = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
 
 class PlainKimiK3:
     """`config`: the text words; `tensors`: the file's, in fp32 or packed. `latent_eps`: of the two
-    latent norms, on which the published loaders disagree (1e-6, or rms_norm_eps)."""
+    latent norms, on which the published loaders disagree (1e-6, or rms_norm_eps). `margin`: the
+    least distance so far between a score that was chosen and one that was not."""
 
     def __init__(
         self, config: Mapping[str, Any], tensors: Tensors, latent_eps: float = 1e-6
@@ -26,6 +27,7 @@ class PlainKimiK3:
         self.tensors = tensors
         self.eps = config["rms_norm_eps"]
         self.latent_eps = latent_eps
+        self.margin = float("inf")
 
     def logits(self, ids: torch.Tensor) -> torch.Tensor:
         """[T] ids -> [T, V]."""
@@ -142,7 +144,7 @@ class PlainKimiK3:
         biased = scores + self.get(f"{at}gate.e_score_correction_bias")
         out = torch.zeros_like(z)
         for t in range(x.shape[0]):
-            best = biased[t].topk(chosen).indices
+            best = self.best(biased[t], chosen)
             weights = scores[t][best]
             if renormalise:
                 weights = weights / (weights.sum() + 1e-20)
@@ -150,6 +152,14 @@ class PlainKimiK3:
                 y = self.expert(z[t : t + 1], f"{at}experts.{expert}.")[0]
                 out[t] += weight * self.config["routed_scaling_factor"] * y
         return out
+
+    def best(self, scores: torch.Tensor, count: int) -> torch.Tensor:
+        """Places of the `count` highest scores [n]."""
+        ranked = scores.sort(descending=True)
+        if count < len(scores):
+            gap = float(ranked.values[count - 1] - ranked.values[count])
+            self.margin = min(self.margin, gap / float(scores.abs().max()))
+        return ranked.indices[:count]
 
     def expert(self, z: torch.Tensor, at: str) -> torch.Tensor:
         inner = self.activated(self.linear(z, f"{at}w1"), self.linear(z, f"{at}w3"))

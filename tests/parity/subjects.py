@@ -1,6 +1,6 @@
 """A tiny checkpoint with what transformers says of some sequences, and day0's session over it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import torch
 from day0.checkpoint.load import load
 from day0.ir.recipe import RECIPES
 from day0.models.read import read_model
+from day0.passes.lower import OPTIONAL
 from day0.runtime.session import Session, Sizes, open_session
 from tests import tiny as tinies
 from tests.tiny.checkpoint import decoder_of
@@ -18,7 +19,10 @@ from tests.tiny.checkpoint import decoder_of
 PROMPT, DECODED = 45, 20
 OTHERS = ((29, 9), (17, 14))  # (prompt, decoded) of the sequences served beside
 TOLERANCE = 1e-4
-ATTEMPTS = 3  # at a clear greedy continuation
+# Of the oracle's own fp32 beside its fp64: sequences that a random model blows rounding up on say
+# nothing of ours.
+STEADY = TOLERANCE / 4
+ATTEMPTS = 4  # at a clear and steady sequence
 REPAIRS = 20  # of a random prompt
 SIZES = Sizes(tokens=512, sequences=4, chunk=128)
 
@@ -26,14 +30,14 @@ SIZES = Sizes(tokens=512, sequences=4, chunk=128)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sequence:
     """Ids of which the first `prompt` are the prompt and the rest are fed one by one; what the
-    oracle says of them in fp32, and in fp64; rows from `clear` on hang on a choice that it does
-    not make clearly."""
+    oracle says of them in fp32; rows from `clear` on hang on a choice that it does not make
+    clearly; `rounding`: how far its clear rows are from its own fp64."""
 
     ids: tuple[int, ...]
     prompt: int
     said: "Rows"
-    exact: "Rows"
     clear: int
+    rounding: float
 
     @property
     def has_head(self) -> bool:
@@ -41,17 +45,9 @@ class Sequence:
 
     def check(self, ours: torch.Tensor, kind: str, places: Iterable[int] | None = None) -> None:
         """`ours` at `places` (all positions) is the oracle's `kind`, "hidden" or "logits", within
-        the tolerance. A row may be further off where rounding shows in the oracle itself (a delta
-        rule with eigenvalues near -1 lets it grow): five times as far from its fp64."""
+        the tolerance."""
         chosen = [place for place in places or range(len(self.ids)) if place < self.clear]
-        said, exact = getattr(self.said, kind)[chosen], getattr(self.exact, kind)[chosen]
-        ours = ours[: len(chosen)]
-        distance = apart(ours, said)
-        if TOLERANCE < distance < float("inf"):
-            rounding, error = by_row(said, exact), by_row(ours, exact)
-            assert bool((error <= (5 * rounding).clamp(min=TOLERANCE)).all()), distance
-        else:
-            assert distance <= TOLERANCE
+        assert apart(ours[: len(chosen)], getattr(self.said, kind)[chosen]) <= TOLERANCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,21 +60,29 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """One type: its checkpoint, the session, and sequences with the oracle's values."""
+    """One type: its checkpoint, the session, one that leaves all optional passes out and so has
+    every row, and sequences with the oracle's values."""
 
     kind: str
     checkpoint: tinies.TinyCheckpoint
     session: Session
+    plain: Session
     sequences: tuple[Sequence, ...]
 
 
-def opened(folder: Path, stated: Mapping[str, Any] | None = None, sizes: Sizes = SIZES) -> Session:
+def opened(
+    folder: Path,
+    stated: Mapping[str, Any] | None = None,
+    sizes: Sizes = SIZES,
+    without: tuple[str, ...] = (),
+) -> Session:
     """day0's session over a folder, on the definitions, in fp32."""
     checkpoint = load(str(folder))
     model = read_model(checkpoint, stated).model
     return open_session(
-        model, RECIPES["fp32"], headers=checkpoint.headers, folder=folder, sizes=sizes
-    )
+        model, RECIPES["fp32"], headers=checkpoint.headers, folder=folder, sizes=sizes,
+        without=without,
+    )  # fmt: skip
 
 
 def subject_of(checkpoint: tinies.TinyCheckpoint, seed: int) -> Subject:
@@ -87,6 +91,7 @@ def subject_of(checkpoint: tinies.TinyCheckpoint, seed: int) -> Subject:
         kind=checkpoint.type_name,
         checkpoint=checkpoint,
         session=opened(checkpoint.folder),
+        plain=opened(checkpoint.folder, without=tuple(OPTIONAL)),
         sequences=(
             greedy(oracle, PROMPT, DECODED, seed),
             *(drawn(oracle, *lengths, seed + 7919 * n) for n, lengths in enumerate(OTHERS, 1)),
@@ -95,28 +100,42 @@ def subject_of(checkpoint: tinies.TinyCheckpoint, seed: int) -> Subject:
 
 
 def greedy(oracle: tinies.TinyModel, prompt: int, decoded: int, seed: int) -> Sequence:
-    """A clear prompt and the oracle's own greedy continuation (random where it has no head), the
-    clearest of a few attempts."""
+    """A clear prompt and the oracle's own greedy continuation (random where it has no head)."""
     if oracle.module.get_output_embeddings() is None:
         return drawn(oracle, prompt, decoded, seed)
-    best = None
-    for attempt in range(ATTEMPTS):
-        ids = clear_ids(oracle, prompt, seed + 104729 * attempt)
+
+    def attempt(seed: int) -> Sequence:
         ids = oracle.module.generate(
-            ids[None], do_sample=False, min_new_tokens=decoded, max_new_tokens=decoded
+            clear_ids(oracle, prompt, seed)[None],
+            do_sample=False,
+            min_new_tokens=decoded,
+            max_new_tokens=decoded,
         )[0]
-        found = judged(oracle, ids, prompt)
-        if best is None or found.clear > best.clear:
-            best = found
-        if best.clear == len(ids):
-            break
-    assert best is not None
-    return best
+        return judged(oracle, ids, prompt)
+
+    return best_of(attempt, seed)
 
 
 def drawn(oracle: tinies.TinyModel, prompt: int, decoded: int, seed: int) -> Sequence:
     """Random ids."""
-    return judged(oracle, clear_ids(oracle, prompt + decoded, seed), prompt)
+    tokens = prompt + decoded
+    return best_of(lambda seed: judged(oracle, clear_ids(oracle, tokens, seed), prompt), seed)
+
+
+def best_of(attempt: Callable[[int], Sequence], seed: int) -> Sequence:
+    """The first clear and steady sequence of a few, else the clearest of those most steady."""
+
+    def fitness(found: Sequence) -> tuple[bool, int, float]:
+        return found.rounding <= STEADY, found.clear, -found.rounding
+
+    best = None
+    for number in range(ATTEMPTS):
+        found = attempt(seed + 104729 * number)
+        best = found if best is None else max(best, found, key=fitness)
+        if fitness(best)[:2] == (True, len(best.ids)):
+            break
+    assert best is not None
+    return best
 
 
 def clear_ids(oracle: tinies.TinyModel, num_tokens: int, seed: int) -> torch.Tensor:
@@ -140,12 +159,16 @@ def judged(oracle: tinies.TinyModel, ids: torch.Tensor, prompt: int) -> Sequence
     oracle.module.double()
     exact = said_of(oracle, ids)
     oracle.module.float()
+    clear = oracle.num_clear_rows(ids)
+    pairs = [(said.hidden, exact.hidden)]
+    if said.logits is not None and exact.logits is not None:
+        pairs.append((said.logits, exact.logits))
     return Sequence(
         ids=tuple(ids.tolist()),
         prompt=prompt,
         said=said,
-        exact=exact,
-        clear=oracle.num_clear_rows(ids),
+        clear=clear,
+        rounding=max(apart(rough[:clear], fine[:clear]) for rough, fine in pairs),
     )
 
 
@@ -168,8 +191,3 @@ def apart(ours: torch.Tensor, theirs: torch.Tensor) -> float:
     if ours.shape != theirs.shape or not bool(ours.isfinite().all()):
         return float("inf")
     return float((ours - theirs).abs().max() / theirs.abs().max())
-
-
-def by_row(ours: torch.Tensor, theirs: torch.Tensor) -> torch.Tensor:
-    """[T] the largest |a - b| of each row, over the largest |b| of all."""
-    return (ours - theirs).abs().amax(-1) / theirs.abs().max()

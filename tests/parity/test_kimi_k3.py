@@ -3,29 +3,30 @@
 from pathlib import Path
 
 import pytest
-import torch
 
 from day0.analysis.analyze import analyze
+from day0.passes.lower import OPTIONAL
 from day0.runtime.session import Session
 from tests.parity.kimi_k3_files import V, write
 from tests.parity.plain_kimi_k3 import PlainKimiK3
-from tests.parity.served import check_served
+from tests.parity.served import check_served, clear_ids
 from tests.parity.subjects import TOLERANCE, apart, opened
 
 LENGTHS = ((41, 12), (17, 8), (5, 3))  # (prompt, decoded)
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["plain", "mxfp4"])
+@pytest.fixture(
+    scope="module",
+    params=[(False, ()), (False, tuple(OPTIONAL)), (True, ())],
+    ids=["plain", "no-passes", "mxfp4"],
+)
 def kimi(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, run_seed: int
 ) -> tuple[Path, PlainKimiK3, Session]:
     folder = tmp_path_factory.mktemp("kimi_k3") / "tiny"
-    plain = PlainKimiK3(**write(folder, run_seed, packed=request.param))
-    return folder, plain, opened(folder)
-
-
-def drawn(length: int, seed: int) -> torch.Tensor:
-    return torch.randint(V, (length,), generator=torch.Generator().manual_seed(seed))
+    packed, without = request.param
+    plain = PlainKimiK3(**write(folder, run_seed, packed=packed))
+    return folder, plain, opened(folder, without=without)
 
 
 def test_is_proved_and_needs_no_facts(kimi) -> None:
@@ -37,7 +38,7 @@ def test_is_proved_and_needs_no_facts(kimi) -> None:
 @pytest.mark.parametrize("chunks", [(), (1, 7, 3, 13)], ids=["whole", "chunks"])
 def test_prompt(kimi, chunks: tuple[int, ...], seed: int) -> None:
     _, plain, session = kimi
-    ids = drawn(53, seed)
+    ids = clear_ids(plain, V, 53, seed)
     assert apart(session.hidden(ids.tolist(), chunks=chunks), plain.hidden(ids)) <= TOLERANCE
     assert apart(session.logits(ids.tolist(), chunks=chunks), plain.logits(ids)) <= TOLERANCE
 
@@ -45,7 +46,7 @@ def test_prompt(kimi, chunks: tuple[int, ...], seed: int) -> None:
 def test_served(kimi, seed: int) -> None:
     """Three sequences in ragged chunks and decode steps together."""
     _, plain, session = kimi
-    sequences = [drawn(sum(lengths), seed + n) for n, lengths in enumerate(LENGTHS)]
+    sequences = [clear_ids(plain, V, sum(lengths), seed + n) for n, lengths in enumerate(LENGTHS)]
     check_served(plain, session, sequences, [prompt for prompt, _ in LENGTHS])
 
 
@@ -54,6 +55,6 @@ def test_the_other_latent_eps(kimi, seed: int) -> None:
     folder, plain, session = kimi
     other = PlainKimiK3(plain.config, plain.tensors, latent_eps=plain.eps)
     stated = opened(folder, {"mla.latent_norm_eps": plain.eps})
-    ids = drawn(19, seed)
+    ids = clear_ids(plain, V, 19, seed)
     assert apart(stated.logits(ids.tolist()), other.logits(ids)) <= TOLERANCE
     assert apart(session.logits(ids.tolist()), other.logits(ids)) > TOLERANCE

@@ -50,7 +50,7 @@ def test_prompt(subject: Subject, chunks: tuple[int, ...]) -> None:
 
 def test_decode(subject: Subject) -> None:
     """A prompt in odd chunks, then one step for each of the oracle's tokens."""
-    served = Served(subject.session, replace(subject.session.limits, chunk=13))
+    served = Served(subject.plain, replace(subject.plain.limits, chunk=13))
     served.serve(asked(subject, (0,)))
     check_served(served, subject, (0,))
     assert [rows for phase, rows in served.batches if phase == "decode"] == [(1,)] * 20
@@ -60,7 +60,7 @@ def test_decode(subject: Subject) -> None:
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)], ids=["forth", "mixed"])
 def test_ragged_batch(subject: Subject, order: tuple[int, ...]) -> None:
     """Three sequences of different lengths in one prefill step, and decoding together."""
-    served = Served(subject.session, subject.session.limits)
+    served = Served(subject.plain, subject.plain.limits)
     served.serve(asked(subject, order))
     check_served(served, subject, order)
     lengths = tuple(subject.sequences[n].prompt for n in order)
@@ -71,7 +71,7 @@ def test_ragged_batch(subject: Subject, order: tuple[int, ...]) -> None:
 def test_preemption(subject: Subject) -> None:
     """Too few pages for all: the youngest is put back and recomputed."""
     few, order = short(subject, chunk=11)
-    served = Served(subject.session, few)
+    served = Served(subject.plain, few)
     served.serve(asked(subject, order))
     check_served(served, subject, order)
     preemptions = sum(request.preemptions for request in served.requests.values())
@@ -102,3 +102,15 @@ def short(subject: Subject, chunk: int) -> tuple[Limits, tuple[int, ...]]:
         if any(request.preemptions for request in requests):
             return found, order
     return fits[0]
+
+
+def test_passes(subject: Subject) -> None:
+    """All optional passes together change no row of logits beyond the tolerance."""
+    order = (0, 1, 2)
+    served = Served(subject.session, replace(subject.session.limits, chunk=19))
+    served.serve(asked(subject, order))
+    for number, sequence in enumerate(subject.sequences[n] for n in order):
+        places, logits = served.rows(served.logits[number])
+        assert places[-1] == len(sequence.ids) - 1
+        if sequence.has_head:
+            sequence.check(logits, "logits", places)

@@ -19,12 +19,14 @@ from day0.ir.recipe import RECIPES
 from day0.ir.weight import Leaf, Pick, Weight, leaves
 from day0.models.read import read_model
 from day0.passes.choose import BUILT_IN
+from day0.passes.lower import OPTIONAL
 from day0.runtime.binder import Call, Frame
 from day0.runtime.engine import Engine
 from day0.runtime.sampling import Sampling
 from day0.runtime.session import Session, open_session
 from day0_kernels import index as kernel_index
 from tests import tiny as tinies
+from tests.parity.served import Served
 from tests.parity.subjects import TOLERANCE, apart, opened
 
 pytestmark = pytest.mark.hf
@@ -37,10 +39,10 @@ KINDS = ("glm5_next", "kimi_linear", "qwen4_exp", "deepseek_v4", "gpt_oss", "min
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_ops_executed_are_the_graphs(kind: str, tiny: Tiny) -> None:
     """In prefill (chunked) and decode steps: analyze's ops, each once, in order, by the entry
-    chosen for it."""
+    chosen for it; with the passes on, those of the lowered Graph."""
     folder = tiny(kind).folder
     ops = analyze(str(folder)).model.graphs["main"].ops
-    session = opened(folder)
+    session = opened(folder, without=tuple(OPTIONAL))
     ran: list[tuple[str, list[Call]]] = []
 
     def run(step, inputs):
@@ -107,6 +109,30 @@ def test_every_other_form_is_tried() -> None:
     marks = module.test_another_form_changes_nothing.pytestmark
     tried = {family for mark in marks for family, _ in mark.args[1]}
     assert tried == set(kernel_index.OTHER_FORMS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_a_pass_left_out_changes_nothing(name: str, kind: str, tiny: Tiny, seed: int) -> None:
+    """Logits of ragged prompts in chunks and of decode steps, with one optional pass on and off."""
+    folder = tiny(kind).folder
+    with_it, without = opened(folder), opened(folder, without=(name,))
+    assert with_it.lowered["prefill"].changed[name]
+    assert name not in without.lowered["prefill"].changed
+    generator = torch.Generator().manual_seed(seed)
+    vocab = with_it.model.spec.vocab_size
+    asked = [
+        (number, tuple(torch.randint(vocab, (length,), generator=generator).tolist()), prompt)
+        for number, (length, prompt) in enumerate(((23, 20), (9, 4), (31, 30)))
+    ]
+    rows = []
+    for session in (with_it, without):
+        served = Served(session, replace(session.limits, chunk=11))
+        served.serve(asked)
+        rows.append([served.rows(served.logits[number]) for number, _, _ in asked])
+    for (places, on), (also, off) in zip(*rows, strict=True):
+        assert places == also
+        assert apart(on, off) <= TOLERANCE
 
 
 Change = Callable[[Model], Model]

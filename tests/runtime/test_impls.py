@@ -1,11 +1,13 @@
 """Every implementation that the registry names really exists, and its proof does too."""
 
 import importlib
+import inspect
 
 import pytest
 
 from day0.registry.family import Impl
 from day0.registry.index import NAMES, family
+from day0.runtime.binder import STEP
 from day0_kernels.case import op_module
 from day0_kernels.index import REFERENCES
 
@@ -41,3 +43,10 @@ def test_references_are_those_that_the_kernels_list() -> None:
         name: impl.entry for name, impl in IMPLS if impl.backend == "reference"
     }  # at most one a family
     assert named == REFERENCES
+
+
+@pytest.mark.parametrize("name", [name for name in REFERENCES if family(name).rowwise])
+def test_row_wise_definitions_ask_nothing_of_the_step(name: str) -> None:
+    module, _, function = REFERENCES[name].partition(":")
+    parameters = inspect.signature(getattr(importlib.import_module(module), function)).parameters
+    assert not set(parameters) & set(STEP)

@@ -10,13 +10,17 @@ import day0
 from day0.errors import Day0Error
 from day0.mechanisms.spec import Part
 from day0.models.cut import cut
+from day0.passes.lower import OPTIONAL
 from day0.runtime.api import Loaded
 
 IDS = [3, 14, 15, 92, 65, 35, 89, 79, 32, 38, 46, 26]
 
 
-def load(layers: int | None = None) -> Loaded:
-    return day0.load("demo", quant="fp32", device="cpu", layers=layers, max_context=64)
+def load(layers: int | None = None, name: str = "demo") -> Loaded:
+    """With every row of every value."""
+    return day0.load(
+        name, quant="fp32", device="cpu", layers=layers, max_context=64, without=tuple(OPTIONAL)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -71,9 +75,9 @@ def test_layers_that_are_not_there(layers: int) -> None:
 @pytest.mark.parametrize("kind", ["glm5_next", "bailing_hybrid", "glm_moe_dsa"])
 def test_owners_and_decays_of_real_types(tiny, kind: str) -> None:
     folder = str(tiny(kind).folder)
-    full = day0.load(folder, quant="fp32", device="cpu", max_context=64)
+    full = load(name=folder)
     depth = len(full.opened.model.spec.layers)
-    part = day0.load(folder, quant="fp32", device="cpu", max_context=64, layers=depth - 1)
+    part = load(depth - 1, folder)
     value = last_value(part, depth - 2)
     vocab = full.opened.model.spec.vocab_size
     ids = [token % vocab for token in IDS]

@@ -204,13 +204,13 @@ def qwen4_exp(draw: Draw) -> dict[str, Any]:
 
 def olmo_hybrid(draw: Draw) -> dict[str, Any]:
     return {
-        **layers(draw, 8),
+        **layers(draw, 4),
         **grouped_heads(draw),
         **gated_delta(draw),
         **widths(draw, "intermediate_size"),
         **common(draw),
         "linear_allow_neg_eigval": draw.either(True, False),
-        "layer_types": repeat((LINEAR, LINEAR, LINEAR, FULL)),
+        "layer_types": [LINEAR, LINEAR, FULL, LINEAR],
         "rope_parameters": plain_rope(draw),
     }
 

@@ -4,6 +4,7 @@ from day0.registry.family import Family, reference, word
 
 FAMILY = Family(
     name="activation",
+    rowwise=True,
     what="an elementwise function",
     inputs=("x",),
     outputs=("y",),

@@ -4,6 +4,7 @@ from day0.registry.family import Family, Impl, real, reference
 
 FAMILY = Family(
     name="add",
+    rowwise=True,
     what="weighted sum of two values",
     inputs=("a", "b"),
     outputs=("y",),

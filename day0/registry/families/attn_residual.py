@@ -9,6 +9,7 @@ def _sources(shapes: Shapes) -> int:
 
 FAMILY = Family(
     name="attn_residual",
+    rowwise=True,
     what="softmax over sources of query . RMSNorm(source), weighted sum of the sources",
     inputs=("x*",),
     weights=("query",),

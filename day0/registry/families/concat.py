@@ -5,6 +5,7 @@ from day0.registry.family import Family, Impl, reference
 
 FAMILY = Family(
     name="concat",
+    rowwise=True,
     what="channels of several values side by side",
     inputs=("x*",),
     outputs=("y",),

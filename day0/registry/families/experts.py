@@ -41,6 +41,7 @@ def _limits(shapes: Shapes) -> tuple[str, ...]:
 
 FAMILY = Family(
     name="experts",
+    rowwise=True,
     what="sum over the chosen experts of weight * down(f(gate x) * up x)",
     inputs=("x", "experts", "weights"),
     weights=("gate", "up", "down", "gate_bias?", "up_bias?", "down_bias?"),

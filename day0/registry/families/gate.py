@@ -4,6 +4,7 @@ from day0.registry.family import Family, number, reference, word
 
 FAMILY = Family(
     name="gate",
+    rowwise=True,
     what="x times activation(gate); num_heads > 0: one gate value for each head's channels",
     inputs=("x", "gate"),
     outputs=("y",),

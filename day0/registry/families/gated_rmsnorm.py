@@ -4,6 +4,7 @@ from day0.registry.family import Family, Impl, number, real, reference, word
 
 FAMILY = Family(
     name="gated_rmsnorm",
+    rowwise=True,
     what="RMS norm over groups of channels, times activation(gate)",
     inputs=("x", "gate"),
     weights=("weight",),

@@ -18,6 +18,7 @@ ATTRS: dict[str, Attr] = {
 
 FAMILY = Family(
     name="glu",
+    rowwise=True,
     what="function(gate) * up with optional clamps",
     inputs=("gate", "up"),
     outputs=("y",),

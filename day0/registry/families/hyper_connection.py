@@ -28,6 +28,7 @@ def _flops(shapes: Shapes, context: object) -> float:
 
 FAMILY = Family(
     name="hyper_connection",
+    rowwise=True,
     what="u = fn RMS(x) (no norm weight, norm_eps, fp32), rows [pre | post | mix], each times its"
     " scale plus base; pre = sigmoid + eps, y = sum_j pre_j x_j; sinkhorn: post = magnitude"
     " sigmoid, mix = softmax over its last dim + eps, columns normalised (sum over dim -2, + eps),"

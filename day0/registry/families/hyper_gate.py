@@ -15,6 +15,7 @@ def _out(shapes: Shapes) -> dict[str, TensorSpec]:
 
 FAMILY = Family(
     name="hyper_gate",
+    rowwise=True,
     what="n = RMS(x) over each of the m streams, its own slice of the weight;"
     " y = mean_j sigmoid(up silu(down n / m))_j n_j; post = 2 sigmoid(inject n / m)",
     inputs=("x",),

@@ -10,6 +10,7 @@ def _flops(shapes: Shapes, context: Context) -> float:
 
 FAMILY = Family(
     name="hyper_write",
+    rowwise=True,
     what="x_j <- post_j update + sum_i mix_ij x_i, mix [from i, to j] (none: x_j + post_j update)",
     inputs=("x", "update", "post", "mix?"),
     outputs=("y",),

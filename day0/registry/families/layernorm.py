@@ -4,6 +4,7 @@ from day0.registry.family import Family, Impl, real, reference
 
 FAMILY = Family(
     name="layernorm",
+    rowwise=True,
     what="layer norm with optional weight and bias",
     inputs=("x",),
     weights=("weight?", "bias?"),

@@ -16,6 +16,7 @@ def _out(shapes: Shapes) -> dict[str, TensorSpec]:
 
 FAMILY = Family(
     name="linear",
+    rowwise=True,
     what="matrix product with a weight [out, in]; groups > 1: block diagonal",
     inputs=("x",),
     weights=("weight", "bias?"),

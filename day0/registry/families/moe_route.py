@@ -14,6 +14,7 @@ def _chosen(shapes: Shapes) -> dict[str, TensorSpec]:
 
 FAMILY = Family(
     name="moe_route",
+    rowwise=True,
     what="scores of logits, group limit, selection by score + bias (or by token id), weights",
     inputs=("logits", "ids?"),
     weights=("bias?", "table?"),

@@ -4,6 +4,7 @@ from day0.registry.family import Family, Impl, flag, number, real, reference
 
 FAMILY = Family(
     name="rmsnorm",
+    rowwise=True,
     what="RMS norm over groups of `group` channels (0: the row); weight as 1 + w if zero-centred",
     inputs=("x",),
     weights=("weight?",),

@@ -4,6 +4,7 @@ from day0.registry.family import Family, real, reference
 
 FAMILY = Family(
     name="softcap",
+    rowwise=True,
     what="scale, then cap * tanh(x / cap) where cap is given",
     inputs=("x",),
     outputs=("y",),

@@ -13,6 +13,7 @@ def _out(shapes: Shapes) -> dict[str, TensorSpec]:
 
 FAMILY = Family(
     name="streams",
+    rowwise=True,
     what="copy: one value to m streams, side by side; mean: the streams' mean",
     inputs=("x",),
     outputs=("y",),
