@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from day0.analysis.shapes import shapes_of
 from day0.ir import format as formats
 from day0.ir.graph import Graph, Model
 from day0.ir.op import Op
 from day0.ir.recipe import Recipe
 from day0.registry.family import Context, Shapes
 from day0.registry.index import family
+from day0.registry.shapes import shapes_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

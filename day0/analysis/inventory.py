@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from day0.analysis.cost import Cost, cost
-from day0.analysis.shapes import shapes_of
 from day0.ir.graph import Graph, Model
 from day0.ir.op import Op
 from day0.ir.recipe import Recipe
 from day0.registry import index
 from day0.registry.family import Context, Family, Shapes, Verdict
 from day0.registry.judge import judge
+from day0.registry.shapes import shapes_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

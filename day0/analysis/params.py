@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from day0.analysis.shapes import shapes_of
 from day0.checkpoint.headers import Headers
 from day0.ir import format as formats
 from day0.ir.graph import Model
@@ -12,6 +11,7 @@ from day0.ir.recipe import RECIPES
 from day0.ir.weight import Leaf, leaves
 from day0.registry.family import Context
 from day0.registry.index import family
+from day0.registry.shapes import shapes_of
 
 DRAFT = "mtp."
 

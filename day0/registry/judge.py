@@ -48,7 +48,7 @@ def _ask(
         if impl.backend == "triton" and not impl.parity:
             reasons.append(f"{impl.entry}: no passing parity case is named")
             continue
-        refused = _refusals(impl, shapes, capability)
+        refused = _unfit(impl, shapes, capability)
         formats = impl.refuses_formats(shapes)
         if not refused and not formats:
             return name, [], ""
@@ -61,7 +61,14 @@ def _ask(
     return "", reasons, rework
 
 
-def _refusals(impl: Impl, shapes: Shapes, capability: tuple[int, int] | None) -> list[str]:
+def refusals(
+    impl: Impl, shapes: Shapes, capability: tuple[int, int] | None = None
+) -> tuple[str, ...]:
+    """All reasons of one implementation against an op; () when it takes it."""
+    return (*_unfit(impl, shapes, capability), *impl.refuses_formats(shapes))
+
+
+def _unfit(impl: Impl, shapes: Shapes, capability: tuple[int, int] | None) -> list[str]:
     refused = list(impl.refuses_attrs(shapes))
     if capability is not None and capability < impl.min_capability:
         refused.append(f"capability {capability} (needs {impl.min_capability})")

@@ -69,24 +69,26 @@ class Files:
 
 
 class Dummy:
-    """Random tensors of the stored shapes' kind, the same for the same seed and name.
+    """Random tensors of the stored shapes' kind, the same for the same seed, name and kind of
+    device, on which they are made.
 
     Scales follow what trained weights have: matrices 1/sqrt(inputs), norms around 1, biases small,
     routers wide enough to spread tokens over experts.
     """
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, device: torch.device | None = None) -> None:
         self._seed = seed
+        self._device = device or torch.device("cpu")
 
     def leaf(self, leaf: Leaf, role: str, index: int = 0) -> torch.Tensor:
         """Values [leaf.dims] in fp32. Whole numbers are places in other tensors, whose sizes no
         leaf knows: small ones, distinct in a row, that are right for all of them."""
         if leaf.format in ("int32", "int64"):
-            row = torch.arange(leaf.dims[-1], dtype=DTYPES[leaf.format])
+            row = torch.arange(leaf.dims[-1], dtype=DTYPES[leaf.format], device=self._device)
             return row.expand(leaf.dims).clone() if len(leaf.dims) > 1 else torch.ones_like(row)
         key = f"{self._seed}/{leaf.name}/{index}".encode()
-        generator = torch.Generator().manual_seed(zlib.crc32(key))
-        value = torch.randn(leaf.dims, generator=generator)
+        generator = torch.Generator(self._device).manual_seed(zlib.crc32(key))
+        value = torch.randn(leaf.dims, generator=generator, device=self._device)
         if leaf.name.endswith("A_log"):
             return value.abs()
         if len(leaf.dims) == 1:

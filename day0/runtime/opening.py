@@ -116,7 +116,7 @@ def open_model(
         without=tuple(without),
         notes=(*_notes(opened, dummy, layers), *opened.notes),
     )
-    lowered_for(opened.model, recipe, backend, opened.without)
+    lowered_for(opened.model, recipe, backend, device=place, without=opened.without)
     return opened if checkpoint is None else _with_files(opened, checkpoint, cache_dir, progress)
 
 

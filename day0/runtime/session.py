@@ -207,7 +207,12 @@ class Session:
 
 
 def lowered_for(
-    model: Model, recipe: Recipe, backend: str, without: tuple[str, ...] = ()
+    model: Model,
+    recipe: Recipe,
+    backend: str,
+    *,
+    device: str = "cpu",
+    without: tuple[str, ...] = (),
 ) -> dict[str, Lowered]:
     """The lowered graphs by phase, without any weight; `without`: optional passes left out.
     NotSupported names decisive facts that are assumed, or the ops that nothing runs."""
@@ -215,7 +220,13 @@ def lowered_for(
     from day0_kernels.index import REFERENCES
 
     references = {**REFERENCES, **added_references()}
-    target = Target(backend=backend, recipe=recipe, references=references, without=without)
+    target = Target(
+        backend=backend,
+        recipe=recipe,
+        references=references,
+        without=without,
+        capability=torch.cuda.get_device_capability(device) if device != "cpu" else None,
+    )
     return lower(model, target)
 
 
@@ -233,7 +244,7 @@ def open_session(
 ) -> Session:
     """Lower, load and bind a model. `folder` holds the safetensors files that `headers` describe;
     with `dummy_seed` the weights are made up. NotSupported as `lowered_for`."""
-    lowered = lowered_for(model, recipe, backend, without)
+    lowered = lowered_for(model, recipe, backend, device=device, without=without)
     place = torch.device(device)
     used = {name for low in lowered.values() for op in low.graph.ops for _, name in op.weights}
     files = None
@@ -244,7 +255,7 @@ def open_session(
     weights = load(
         (weight for name, weight in model.weights.items() if name in used),
         files=files,
-        dummy=None if dummy_seed is None else Dummy(dummy_seed),
+        dummy=None if dummy_seed is None else Dummy(dummy_seed, place),
         dtype_of=weight_dtype(recipe),
         device=place,
         rounding_of=_roundings(lowered["prefill"].precision, made_up=files is None),

@@ -13,12 +13,12 @@ OPS = (
     "experts",
     "quant",
     "fp8_gemm",
+    "basic",
 )
 
 # Folders with definitions alone: nothing to compare them with here, so no cases either.
 DEFINITIONS = (
     "attn_residual",
-    "basic",
     "compress",
     "gdn",
     "gqa",

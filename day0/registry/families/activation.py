@@ -1,6 +1,6 @@
 """One elementwise function."""
 
-from day0.registry.family import Family, reference, word
+from day0.registry.family import Family, Impl, reference, word
 
 FAMILY = Family(
     name="activation",
@@ -11,5 +11,13 @@ FAMILY = Family(
     attrs={"function": word("silu", "sigmoid", "gelu", "gelu_tanh", "relu", "relu2", "softplus")},
     infer=lambda s: {"y": s.inputs["x"]},
     flops=lambda s, c: 4.0 * s.width("x"),
-    impls=(reference("day0_kernels.basic.reference:activation"),),
+    impls=(
+        reference("day0_kernels.basic.reference:activation"),
+        Impl(
+            backend="triton",
+            entry="day0_kernels.basic.elementwise:activation",
+            min_capability=(8, 0),
+            parity="basic/silu-bf16",
+        ),
+    ),
 )

@@ -1,6 +1,6 @@
 """y = cap * tanh(x / cap), or a constant factor on logits."""
 
-from day0.registry.family import Family, real, reference
+from day0.registry.family import Family, Impl, real, reference
 
 FAMILY = Family(
     name="softcap",
@@ -11,5 +11,13 @@ FAMILY = Family(
     attrs={"cap": real(None), "scale": real(1.0)},
     infer=lambda s: {"y": s.inputs["x"]},
     flops=lambda s, c: 4.0 * s.width("x"),
-    impls=(reference("day0_kernels.basic.reference:softcap"),),
+    impls=(
+        reference("day0_kernels.basic.reference:softcap"),
+        Impl(
+            backend="triton",
+            entry="day0_kernels.basic.elementwise:softcap",
+            min_capability=(8, 0),
+            parity="basic/softcap-bf16",
+        ),
+    ),
 )
