@@ -11,7 +11,7 @@ from day0.runtime.request import Request
 from day0.runtime.sampling import Sampling
 from day0.runtime.session import Session
 from day0.runtime.step import Step
-from tests.parity.subjects import TOLERANCE, apart
+from tests.parity.subjects import DEVICE, TOLERANCE, apart
 
 MARGIN = 1e-5  # a hundred times the rounding of one fp32 sum
 ATTEMPTS = 20
@@ -35,7 +35,7 @@ class Served:
 
     def __init__(self, session: Session, limits: Limits) -> None:
         self.session = session
-        self.engine = Engine(self._run, limits, torch.device("cpu"), history=session.history)
+        self.engine = Engine(self._run, limits, torch.device(DEVICE), history=session.history)
         self.requests: dict[int, Request] = {}
         self.sequences: dict[int, tuple[int, ...]] = {}
         self.hidden: dict[int, dict[int, torch.Tensor]] = {}

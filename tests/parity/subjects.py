@@ -1,5 +1,6 @@
 """A tiny checkpoint with what transformers says of some sequences, and day0's session over it."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ TOLERANCE = 1e-4
 STEADY = TOLERANCE / 4
 ATTEMPTS = 4  # at a clear and steady sequence
 REPAIRS = 20  # of a random prompt
+# DAY0_TEST_DEVICE=cuda runs every parity test on a GPU.
+DEVICE = os.environ.get("DAY0_TEST_DEVICE", "cpu")
 SIZES = Sizes(tokens=512, sequences=4, chunk=128)
 
 
@@ -76,12 +79,13 @@ def opened(
     sizes: Sizes = SIZES,
     without: tuple[str, ...] = (),
 ) -> Session:
-    """day0's session over a folder, on the definitions, in fp32."""
+    """day0's session over a folder in fp32: on the definitions and the CPU, or on DEVICE with the
+    implementations of its backend."""
     checkpoint = load(str(folder))
     model = read_model(checkpoint, stated).model
     return open_session(
         model, RECIPES["fp32"], headers=checkpoint.headers, folder=folder, sizes=sizes,
-        without=without,
+        without=without, device=DEVICE, backend="reference" if DEVICE == "cpu" else "auto",
     )  # fmt: skip
 
 
@@ -188,6 +192,7 @@ def said_of(oracle: tinies.TinyModel, ids: torch.Tensor) -> Rows:
 
 def apart(ours: torch.Tensor, theirs: torch.Tensor) -> float:
     """max |a - b| / max |b|; infinite where shapes differ or a value is no number."""
+    ours = ours.to(theirs.device)
     if ours.shape != theirs.shape or not bool(ours.isfinite().all()):
         return float("inf")
     return float((ours - theirs).abs().max() / theirs.abs().max())

@@ -27,12 +27,11 @@ from day0.runtime.session import Session, open_session
 from day0_kernels import index as kernel_index
 from tests import tiny as tinies
 from tests.parity.served import Served
-from tests.parity.subjects import TOLERANCE, apart, opened
+from tests.parity.subjects import DEVICE, TOLERANCE, apart, opened
 
 pytestmark = pytest.mark.hf
 
 Tiny = Callable[..., tinies.TinyCheckpoint]
-CPU = torch.device("cpu")
 KINDS = ("glm5_next", "kimi_linear", "qwen4_exp", "deepseek_v4", "gpt_oss", "minimax", "llama")
 
 
@@ -52,7 +51,7 @@ def test_the_ops_executed_are_the_graphs(kind: str, tiny: Tiny) -> None:
         return found[session.logits_name]
 
     limits = replace(session.limits, chunk=4)
-    engine = Engine(run, limits, CPU, history=session.history)
+    engine = Engine(run, limits, torch.device(DEVICE), history=session.history)
     engine.add((5, 6, 7, 8, 9, 10), Sampling(max_new_tokens=3))
     for _ in engine.serve():
         pass
