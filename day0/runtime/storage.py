@@ -13,6 +13,7 @@ from day0.ir.cache import CacheSpec
 from day0.runtime.emulate import Rounding
 from day0.runtime.pools import paged, span_of
 from day0.runtime.step import Step
+from day0_kernels.cache_write import cache_write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,14 +92,21 @@ class Storage:
 
     def write_rows(self, cache: CacheSpec, part: str, step: Step, value: torch.Tensor) -> None:
         """Each row's entry at its position; rows that fall out of a window are not kept."""
-        size = self.page_size
-        pages = step.tables[span_of(cache)][step.seq, step.positions // size]
-        index = pages * size + step.positions % size
+        size, table = self.page_size, step.tables[span_of(cache)]
         target = self.parts[cache.name][part]
+        rounding = self.roundings.get(cache.name, {}).get(part)
+        if target.is_cuda and rounding is None:
+            # one launch that asks the host nothing, so that a step can be captured
+            cache_write(
+                value.flatten(1), target.flatten(2), table=table, positions=step.positions,
+                seq=step.seq,
+            )  # fmt: skip
+            return
+        pages = table[step.seq, step.positions // size]
+        index = pages * size + step.positions % size
         keep = pages > 0
         flat = target.flatten(0, 1)
         kept = value.view(-1, *flat.shape[1:])[keep]
-        rounding = self.roundings.get(cache.name, {}).get(part)
         flat[index[keep]] = (kept if rounding is None else rounding(kept)).to(flat.dtype)
 
     def _history(self, span: int, every: int, step: Step) -> History:

@@ -14,6 +14,7 @@ OPS = (
     "quant",
     "fp8_gemm",
     "basic",
+    "cache_write",
 )
 
 # Folders with definitions alone: nothing to compare them with here, so no cases either.

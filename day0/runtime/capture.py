@@ -1,0 +1,120 @@
+"""Decode steps as CUDA graphs, one for each batch size that is rounded up to.
+
+A graph is captured on padding alone (page 0, slot 0), so capture writes nothing that a request
+owns. Rows beyond the batch are padding in every replay.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from day0.registry.index import family
+from day0.runtime.program import Program
+from day0.runtime.step import Step
+
+# Between powers of two a batch pays for at most a third more rows than it has.
+BUCKETS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """One graph, the buffers it reads and those it writes."""
+
+    graph: torch.cuda.CUDAGraph
+    step: Step
+    inputs: Mapping[str, torch.Tensor]
+    outputs: Mapping[str, torch.Tensor]
+
+
+class Graphs:
+    """Captured decode steps of one program. `capture_s`: seconds spent capturing, by batch size."""
+
+    def __init__(self, program: Program, *, table_widths: Mapping[int, int]) -> None:
+        """`table_widths`: pages of the longest sequence, by span."""
+        self._program = program
+        self._widths = table_widths
+        self._captured: dict[int, Captured] = {}
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def run(self, step: Step, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor] | None:
+        """Outputs of the step; None for a batch larger than any graph."""
+        size = next((size for size in BUCKETS if size >= step.num_sequences), None)
+        if size is None:
+            return None
+        if size not in self._captured:
+            self._captured[size] = self._capture(size, step, inputs)
+        one = self._captured[size]
+        fill(one.step, step)
+        for name, buffer in one.inputs.items():
+            buffer[: len(inputs[name])].copy_(inputs[name])
+        one.graph.replay()
+        return {name: value[: step.num_rows] for name, value in one.outputs.items()}
+
+    def _capture(self, size: int, step: Step, inputs: Mapping[str, torch.Tensor]) -> Captured:
+        padding = blank(step, size, self._widths)
+        buffers = {
+            name: torch.zeros(size, *value.shape[1:], dtype=value.dtype, device=value.device)
+            for name, value in inputs.items()
+        }
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):  # kernels are compiled and workspaces made before capture
+            for _ in range(2):
+                self._program.run(padding, buffers)
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool):
+            outputs = self._program.run(padding, buffers)
+        return Captured(graph=graph, step=padding, inputs=buffers, outputs=outputs)
+
+
+def refuses(program: Program) -> tuple[str, ...]:
+    """Why decode steps of the program cannot be captured: families that ask the host."""
+    reasons = []
+    for call in program.calls:
+        impls = {impl.entry: impl for impl in family(call.op.family).impls}
+        impl = impls.get(call.entry)
+        safe = impl is None or (
+            impl.graph_safe if impl.optimised else family(call.op.family).rowwise
+        )
+        if not safe:
+            reasons.append(f"{call.op.family} by {call.entry}")
+    return tuple(dict.fromkeys(reasons))
+
+
+def blank(step: Step, size: int, widths: Mapping[int, int]) -> Step:
+    """A decode step of `size` sequences that are all padding, with tables of these widths."""
+    device = step.positions.device
+
+    def zeros(count: int) -> torch.Tensor:
+        return torch.zeros(count, dtype=torch.int64, device=device)
+
+    rows = torch.arange(size, dtype=torch.int64, device=device)
+    return Step(
+        phase=step.phase,
+        cu_seqlens=torch.arange(size + 1, dtype=torch.int64, device=device),
+        positions=zeros(size),
+        seq=rows,
+        start=zeros(size),
+        length=torch.ones_like(rows),
+        slot=zeros(size),
+        last=rows.clone(),
+        tables={
+            span: torch.zeros(size, widths[span], dtype=torch.int64, device=device)
+            for span in step.tables
+        },
+    )
+
+
+def fill(buffers: Step, step: Step) -> None:
+    """Put a decode step into fixed buffers; what is beyond it becomes padding again."""
+    count = step.num_sequences
+    for name in ("positions", "start", "slot"):
+        buffer = getattr(buffers, name)
+        buffer[:count].copy_(getattr(step, name))
+        buffer[count:].zero_()
+    for span, table in step.tables.items():
+        buffer = buffers.tables[span]
+        buffer.zero_()
+        buffer[:count, : table.shape[1]].copy_(table)
