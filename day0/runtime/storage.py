@@ -13,7 +13,7 @@ from day0.ir.cache import CacheSpec
 from day0.runtime.emulate import Rounding
 from day0.runtime.pools import paged, span_of
 from day0.runtime.step import Step
-from day0_kernels.cache_write import cache_write
+from day0_kernels import cache_write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ class Storage:
         rounding = self.roundings.get(cache.name, {}).get(part)
         if target.is_cuda and rounding is None:
             # one launch that asks the host nothing, so that a step can be captured
-            cache_write(
+            cache_write.cache_write(
                 value.flatten(1), target.flatten(2), table=table, positions=step.positions,
                 seq=step.seq,
             )  # fmt: skip

@@ -15,11 +15,11 @@ OPS = (
     "fp8_gemm",
     "basic",
     "cache_write",
+    "attn_residual",
 )
 
 # Folders with definitions alone: nothing to compare them with here, so no cases either.
 DEFINITIONS = (
-    "attn_residual",
     "compress",
     "gdn",
     "gqa",

@@ -88,12 +88,14 @@ def op_module(op: str, part: str = "cases") -> Any:
 
 
 def converted(arguments: Mapping[str, Any], dtype: torch.dtype | None = None) -> dict[str, Any]:
-    """A deep copy of `arguments`; floating tensors become `dtype` where one is given."""
-    return {
-        name: (
-            value.to(dtype if dtype and value.is_floating_point() else value.dtype, copy=True)
-            if isinstance(value, torch.Tensor)
-            else value
-        )
-        for name, value in arguments.items()
-    }
+    """A deep copy of `arguments`, lists of tensors too; floating tensors become `dtype` where one
+    is given."""
+
+    def copy(value: Any) -> Any:
+        if isinstance(value, list):
+            return [copy(one) for one in value]
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value.to(dtype if dtype and value.is_floating_point() else value.dtype, copy=True)
+
+    return {name: copy(value) for name, value in arguments.items()}

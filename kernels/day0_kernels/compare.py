@@ -98,19 +98,23 @@ def guarded(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[tuple[st
 
     A read past a tensor shows as NaN in an output, a write past it by `check_guards`.
     """
-    result, guards = {}, []
-    for name, value in arguments.items():
+    guards: list[tuple[str, torch.Tensor]] = []
+
+    def guard(name: str, value: Any) -> Any:
+        if isinstance(value, list):
+            return [guard(f"{name}{number}", one) for number, one in enumerate(value)]
         if not isinstance(value, torch.Tensor):
-            result[name] = value
-            continue
+            return value
         extent = 1 + sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True))
         extent = extent if value.numel() else 0
         buffer = value.new_full((extent + 2 * GUARD,), _poison(value.dtype))
         inner = buffer.as_strided(value.shape, value.stride(), GUARD)
         inner.copy_(value)
-        result[name] = inner
-        guards += [(name, buffer[:GUARD]), (name, buffer[GUARD + extent :])]
-    return result, guards
+        guards.append((name, buffer[:GUARD]))
+        guards.append((name, buffer[GUARD + extent :]))
+        return inner
+
+    return {name: guard(name, value) for name, value in arguments.items()}, guards
 
 
 def check_guards(guards: list[tuple[str, torch.Tensor]]) -> None:
