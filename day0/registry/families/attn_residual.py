@@ -10,7 +10,7 @@ def _sources(shapes: Shapes) -> int:
 def _limits(shapes: Shapes) -> tuple[str, ...]:
     """A token's row lies in the registers of one program."""
     width = shapes.width("x0")
-    return () if width <= 16384 else (f"width {width:,} (takes up to 16,384)",)
+    return () if width <= 8192 else (f"width {width:,} (takes up to 8,192)",)
 
 
 FAMILY = Family(
