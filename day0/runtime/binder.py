@@ -17,7 +17,7 @@ from day0.ir.op import Op
 from day0.passes.quantize import Activation
 from day0.registry.index import family
 from day0.runtime.emulate import emulated
-from day0.runtime.pools import paged
+from day0.runtime.pools import paged, span_of
 from day0.runtime.step import Step
 from day0.runtime.storage import History, Storage
 
@@ -193,7 +193,8 @@ def _buffer(
 def _offer_caches(
     op: Op, storage: Storage, offers: dict[str, Getter], after: dict[str, After]
 ) -> None:
-    """Slotted parts as whole buffers; paged parts as contiguous history, written back if "w"."""
+    """Slotted parts as whole buffers. Paged parts twice: as contiguous history, written back if
+    "w", and under `<part>_pages` as the pages themselves, with the step's `table` of them."""
     several = len([use for use in op.caches if paged(storage.caches[use.cache])]) > 1
     several_slotted = len(op.caches) > 1
     for use in op.caches:
@@ -205,12 +206,14 @@ def _offer_caches(
                 for name in (long,) if several_slotted else (long, part):
                     offers[name] = lambda frame, buffer=buffer: buffer
                 continue
+            pages = storage.parts[cache.name][part].flatten(2)
             for name in (long,) if several else (long, part):
                 offers[name] = _gathered(storage, cache, part)
+                offers[f"{name}_pages"] = lambda frame, pages=pages: pages
                 if "w" in use.mode:
                     after[name] = _scattered(storage, cache, part)
         if paged(cache):
-            for field in ("cu_history", "history_first"):
+            for field in ("cu_history", "history_first", "table"):
                 for name in (f"{use.slot}_{field}",) if several else (f"{use.slot}_{field}", field):
                     offers[name] = _field(storage, cache, field)
 
@@ -232,6 +235,8 @@ def _scattered(storage: Storage, cache: CacheSpec, part: str) -> After:
 
 def _field(storage: Storage, cache: CacheSpec, field: str) -> Getter:
     def read(frame: Frame) -> torch.Tensor:
+        if field == "table":
+            return frame.step.tables[span_of(cache)]
         return getattr(storage.history(cache, frame.step, frame.histories), field)
 
     return read

@@ -16,6 +16,7 @@ OPS = (
     "basic",
     "cache_write",
     "attn_residual",
+    "mla",
 )
 
 # Folders with definitions alone: nothing to compare them with here, so no cases either.
@@ -26,7 +27,6 @@ DEFINITIONS = (
     "hyper_connection",
     "indexer",
     "lightning",
-    "mla",
     "ngram_embedding",
     "rope",
     "sampling",

@@ -1,7 +1,7 @@
 """Multi-head latent attention over a cache of latents (arXiv:2405.04434)."""
 
 from day0.ir.tensor import TensorSpec
-from day0.registry.family import Attr, Context, Family, Shapes, number, real, reference
+from day0.registry.family import Attr, Context, Family, Impl, Shapes, number, real, reference
 
 ATTRS: dict[str, Attr] = {
     "num_heads": number(),
@@ -35,6 +35,43 @@ def _seen(shapes: Shapes, context: Context) -> float:
     return min(context.seen, window) if window else context.seen
 
 
+PLAIN = ("bf16", "fp16", "fp32")
+
+
+def _absorbable(shapes: Shapes) -> tuple[str, ...]:
+    """Sizes that a tile of the kernel can have."""
+    latent, rope = shapes.attrs["latent_dim"], shapes.attrs["rope_dim"]
+    reasons = []
+    if latent & (latent - 1) or not 16 <= latent <= 512:
+        reasons.append(f"latent_dim {latent} (takes powers of two from 16 to 512)")
+    if rope and (rope & (rope - 1) or not 16 <= rope <= 128):
+        reasons.append(f"rope_dim {rope} (takes 0 and powers of two from 16 to 128)")
+    return tuple(reasons)
+
+
+def _expandable(shapes: Shapes) -> tuple[str, ...]:
+    """What torch's attention has, with values as narrow as the keys."""
+    reasons = []
+    if "sink" in shapes.weights:
+        reasons.append("an attention sink (scaled_dot_product_attention has none)")
+    if shapes.attrs["value_dim"] > shapes.attrs["nope_dim"] + shapes.attrs["rope_dim"]:
+        reasons.append(f"value_dim {shapes.attrs['value_dim']} (takes up to the keys' width)")
+    return tuple(reasons)
+
+
+def paged(*phases: str, parity: str) -> Impl:
+    """The absorbed kernel over pages, which selected entries share."""
+    return Impl(
+        backend="triton",
+        entry="day0_kernels.mla.decode:mla_paged",
+        phases=phases,
+        formats={"latent": PLAIN},
+        limits=_absorbable,
+        min_capability=(9, 0),
+        parity=parity,
+    )
+
+
 FAMILY = Family(
     name="mla",
     what="causal softmax attention; keys and values are W_uk c and W_uv c of a cached latent c",
@@ -46,5 +83,17 @@ FAMILY = Family(
     infer=out,
     flops=lambda s, c: absorbing(s) + per_entry(s) * _seen(s, c),
     entries=lambda s, c: {"latent": _seen(s, c)},
-    impls=(reference("day0_kernels.mla.reference:mla"),),
+    impls=(
+        reference("day0_kernels.mla.reference:mla"),
+        paged("decode", parity="mla/bf16"),
+        Impl(
+            backend="library",
+            entry="day0_kernels.mla.expanded:mla_expanded",
+            phases=("prefill",),
+            formats={"latent": PLAIN},
+            attrs={"window": (0,)},
+            limits=_expandable,
+            graph_safe=False,
+        ),
+    ),
 )

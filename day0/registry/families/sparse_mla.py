@@ -1,6 +1,6 @@
 """Latent attention over the selected tokens only."""
 
-from day0.registry.families.mla import ATTRS, absorbing, out, per_entry
+from day0.registry.families.mla import ATTRS, absorbing, out, paged, per_entry
 from day0.registry.family import Context, Family, Shapes, number, reference
 
 
@@ -19,5 +19,8 @@ FAMILY = Family(
     infer=out,
     flops=lambda s, c: absorbing(s) + per_entry(s) * _selected(s, c),
     entries=lambda s, c: {"latent": _selected(s, c)},
-    impls=(reference("day0_kernels.sparse_mla.reference:sparse_mla"),),
+    impls=(
+        reference("day0_kernels.sparse_mla.reference:sparse_mla"),
+        paged("prefill", "decode", parity="mla/bf16-selected"),
+    ),
 )

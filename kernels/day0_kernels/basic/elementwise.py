@@ -139,9 +139,9 @@ def _unary(
 
 
 def _block(x: torch.Tensor) -> int:
-    return min(BLOCK, triton.next_power_of_2(x.shape[1]))
+    return min(BLOCK, int(triton.next_power_of_2(x.shape[1])))
 
 
 def _grid(x: torch.Tensor) -> tuple[int, int] | None:
     """None where there is nothing to do."""
-    return (x.shape[0], triton.cdiv(x.shape[1], _block(x))) if x.numel() else None
+    return (x.shape[0], int(triton.cdiv(x.shape[1], _block(x)))) if x.numel() else None
