@@ -12,6 +12,7 @@ OPS = (
     "moe_route",
     "experts",
     "quant",
+    "rope",
     "fp8_gemm",
 )
 
@@ -27,7 +28,6 @@ DEFINITIONS = (
     "lightning",
     "mla",
     "ngram_embedding",
-    "rope",
     "sampling",
     "shared_kv",
     "sparse_gqa",
