@@ -3,10 +3,7 @@
 import triton
 import triton.language as tl
 
-
-@triton.jit
-def sigmoid(x):
-    return 1.0 / (1.0 + tl.exp(-x))
+from day0_kernels.common.activations import sigmoid
 
 
 @triton.jit
