@@ -107,3 +107,12 @@ def plain_sums(
     c_0, c_1 = warpgroup_mma_wait(0, deps=(c_0, c_1))
     mbarrier.arrive(empty.index((at + STAGES - 1) % STAGES), count=1)
     return c_0, c_1, at
+
+
+@gluon.jit
+def store_half(c, p_row, m_row, first, N: gl.constexpr, WIDE: gl.constexpr):
+    """[64, 128] values to the channels from `first` on (below N) of the rows `p_row` points at."""
+    out = gl.convert_layout(c.to(p_row.dtype.element_ty), WIDE)
+    o_n = first + gl.arange(0, 128, gl.SliceLayout(0, WIDE))
+    mask = gl.expand_dims(m_row, 1) & gl.expand_dims(o_n < N, 0)
+    gl.store(gl.expand_dims(p_row, 1) + gl.expand_dims(o_n, 0), out, mask=mask)

@@ -8,7 +8,13 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
 
-from day0_kernels.common.warps import blocks, open_barriers, plain_sums, scaled_sums
+from day0_kernels.common.warps import (
+    blocks,
+    open_barriers,
+    plain_sums,
+    scaled_sums,
+    store_half,
+)
 from day0_kernels.experts.first_warps import place_of
 from day0_kernels.experts.launch import GemmLaunch
 
@@ -40,20 +46,15 @@ def load_steps(
 
 @gluon.jit
 def finish(
-    c, half, partial, row, m_row, down_bias, b_weights, stride_partial: gl.constexpr,
-    H: gl.constexpr, HAS_BIAS: gl.constexpr, LAYOUT: gl.constexpr, WIDE: gl.constexpr,
+    c, half, p_row, m_row, p_bias, b_weights, H: gl.constexpr, HAS_BIAS: gl.constexpr,
+    LAYOUT: gl.constexpr, WIDE: gl.constexpr,
 ):  # fmt: skip
     """Bias, routing weight, and the store of [64, 128] sums at the rows' own places."""
     if HAS_BIAS:
         o_n = half + gl.arange(0, 128, gl.SliceLayout(0, LAYOUT))
-        b_bias = gl.load(down_bias + o_n, mask=o_n < H, other=0.0)
+        b_bias = gl.load(p_bias + o_n, mask=o_n < H, other=0.0)
         c += gl.expand_dims(b_bias.to(gl.float32), 0)
-    c *= gl.expand_dims(b_weights, 1)
-    out = gl.convert_layout(c.to(partial.dtype.element_ty), WIDE)
-    o_n = half + gl.arange(0, 128, gl.SliceLayout(0, WIDE))
-    mask = gl.expand_dims(m_row, 1) & gl.expand_dims(o_n < H, 0)
-    p_out = partial + gl.expand_dims(row * stride_partial, 1) + gl.expand_dims(o_n, 0)
-    gl.store(p_out, out, mask=mask)
+    store_half(c * gl.expand_dims(b_weights, 1), p_row, m_row, half, H, WIDE)
 
 
 @gluon.jit
@@ -89,13 +90,12 @@ def multiply(
         b_weights = gl.load(weights + row, mask=place < end, other=0.0).to(gl.float32)
         place = first + 64 * WHICH + gl.arange(0, 64, gl.SliceLayout(1, wide))
         row = gl.load(order + place, mask=place < end, other=0).to(gl.int64)
+        p_row = partial + row * stride_partial
         p_bias = down_bias
         if HAS_BIAS:
             p_bias += e64 * stride_bias
-        finish(c_0, i_n * 256, partial, row, place < end, p_bias, b_weights, stride_partial, H,
-               HAS_BIAS, sums, wide)  # fmt: skip
-        finish(c_1, i_n * 256 + 128, partial, row, place < end, p_bias, b_weights, stride_partial,
-               H, HAS_BIAS, sums, wide)  # fmt: skip
+        finish(c_0, i_n * 256, p_row, place < end, p_bias, b_weights, H, HAS_BIAS, sums, wide)
+        finish(c_1, i_n * 256 + 128, p_row, place < end, p_bias, b_weights, H, HAS_BIAS, sums, wide)
 
 
 @gluon.jit
