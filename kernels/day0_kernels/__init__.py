@@ -13,13 +13,13 @@ OPS = (
     "experts",
     "quant",
     "rope",
+    "basic",
     "fp8_gemm",
 )
 
 # Folders with definitions alone: nothing to compare them with here, so no cases either.
 DEFINITIONS = (
     "attn_residual",
-    "basic",
     "compress",
     "gdn",
     "gqa",

@@ -1,6 +1,6 @@
 """y = x * activation(g), elementwise or one g per head."""
 
-from day0.registry.family import Family, number, reference, word
+from day0.registry.family import Family, Impl, number, reference, word
 
 FAMILY = Family(
     name="gate",
@@ -11,5 +11,13 @@ FAMILY = Family(
     attrs={"activation": word("sigmoid", "silu", "softplus", "none"), "num_heads": number(0)},
     infer=lambda s: {"y": s.inputs["x"]},
     flops=lambda s, c: 4.0 * s.width("x"),
-    impls=(reference("day0_kernels.basic.reference:gate"),),
+    impls=(
+        reference("day0_kernels.basic.reference:gate"),
+        Impl(
+            backend="triton",
+            entry="day0_kernels.basic.elementwise:gate",
+            min_capability=(9, 0),
+            parity="basic/gate-bf16",
+        ),
+    ),
 )

@@ -1,6 +1,6 @@
 """Gated activation of a feed-forward: f(gate) * up, with the published clamps."""
 
-from day0.registry.family import Attr, Family, real, reference, word
+from day0.registry.family import Attr, Family, Impl, real, reference, word
 
 FUNCTIONS = ("silu", "gelu", "gelu_tanh", "relu2", "relu", "swigluoai", "situ")
 
@@ -25,5 +25,13 @@ FAMILY = Family(
     attrs=ATTRS,
     infer=lambda s: {"y": s.inputs["up"]},
     flops=lambda s, c: 6.0 * s.width("up"),
-    impls=(reference("day0_kernels.basic.reference:glu"),),
+    impls=(
+        reference("day0_kernels.basic.reference:glu"),
+        Impl(
+            backend="triton",
+            entry="day0_kernels.basic.elementwise:glu",
+            min_capability=(9, 0),
+            parity="basic/glu-bf16",
+        ),
+    ),
 )

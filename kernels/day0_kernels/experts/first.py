@@ -11,9 +11,9 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from day0_kernels.common.activations import activate
 from day0_kernels.common.arguments import capability, check_choice, check_shape
 from day0_kernels.common.functions import GATED
-from day0_kernels.experts.activation import activate
 from day0_kernels.experts.launch import GemmLaunch, divisible, gate_up_launch
 from day0_kernels.quant.quantise import largest, tile_scale, to_fp8
 

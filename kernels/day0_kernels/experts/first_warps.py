@@ -7,8 +7,8 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import async_copy, mbarrier, tma
 
+from day0_kernels.common.activations import activate
 from day0_kernels.common.warps import blocks, open_barriers, plain_sums, scaled_sums
-from day0_kernels.experts.activation import activate
 from day0_kernels.experts.launch import GemmLaunch
 from day0_kernels.quant.quantise import MAX_AMAX, tile_scale
 
