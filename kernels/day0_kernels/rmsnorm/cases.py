@@ -31,7 +31,7 @@ PAIRS = (
     _pair("add", "add_rmsnorm", "kernel", "y", "residual_out"),
     _pair("tile", "rmsnorm_tile", "quantised", "q", "q_scale"),
     _pair("mx", "rmsnorm_mx", "quantised", "q", "q_scale"),
-    _pair("add-tile", "rmsnorm_tile", "quantised", "q", "q_scale", "residual_out"),
+    _pair("add_tile", "rmsnorm_tile", "quantised", "q", "q_scale", "residual_out"),
 )
 
 
@@ -57,7 +57,7 @@ CASES = (
     _case("tile-small", "tile", 3, 256, "interpret", "fp8"),
     _case("tile-tail", "tile", 3, 144, "interpret", "fp8", zero_centered=True, pad=16),
     _case("tile-power", "tile", 2, 384, "interpret", "fp8", power_of_two=True, scale=3.0),
-    _case("add-tile-small", "add-tile", 3, 256, "interpret", "fp8"),
+    _case("add-tile-small", "add_tile", 3, 256, "interpret", "fp8"),
     _case("mx-small", "mx", 3, 96, "interpret", "fp8"),
     _case("mx-floor", "mx", 3, 80, "interpret", "fp8", weight=None, rule="floor"),
     _case("bf16", "norm", 50, 2304),
@@ -66,7 +66,7 @@ CASES = (
     _case("bf16-groups", "norm", 33, 4 * 2048, group=2048),
     _case("add-bf16", "add", 33, 4096),
     _case("tile-bf16", "tile", 300, 2304, "", "fp8"),
-    _case("add-tile-bf16", "add-tile", 300, 7168, "", "fp8", zero_centered=True),
+    _case("add-tile-bf16", "add_tile", 300, 7168, "", "fp8", zero_centered=True),
     _case("mx-bf16", "mx", 300, 4096, "", "fp8"),
     _case("T128", "norm", 128, 4096, "bench big graph"),
     _case("T8192", "norm", 8192, 4096, "bench big graph"),
@@ -74,8 +74,8 @@ CASES = (
     _case("add-T128", "add", 128, 4096, "bench big graph"),
     _case("add-T8192", "add", 8192, 4096, "bench big graph"),
     *(
-        _case(f"{pair}-T{tokens}", pair, tokens, 4096, "bench big graph", "fp8")
-        for pair in ("tile", "mx", "add-tile")
+        _case(f"{pair.replace('_', '-')}-T{tokens}", pair, tokens, 4096, "bench big graph", "fp8")
+        for pair in ("tile", "mx", "add_tile")
         for tokens in (128, 8192)
     ),
 )
