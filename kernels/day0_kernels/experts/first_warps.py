@@ -16,12 +16,13 @@ GATHERING = gl.constexpr(128)  # threads, each of which arrives when its copies 
 
 
 @gluon.jit
-def place_of(at, tiles, COLUMNS: gl.constexpr):
-    """(expert, first place, end, column tile) of product number `at`."""
-    tile = at // COLUMNS
-    expert = gl.load(tiles + tile * 4)
-    first = gl.load(tiles + tile * 4 + 1)
-    return expert, first, gl.load(tiles + tile * 4 + 2), at % COLUMNS
+def place_of(at, total, tiles, COLUMNS: gl.constexpr):
+    """(expert, first place, end, column tile) of product number `at`; no places from `total` on."""
+    own = at < total
+    p_tile = tiles + at // COLUMNS * 4
+    expert = gl.load(p_tile, mask=own, other=0)
+    first = gl.load(p_tile + 1, mask=own, other=0)
+    return expert, first, gl.load(p_tile + 2, mask=own, other=0), at % COLUMNS
 
 
 @gluon.jit
@@ -37,7 +38,7 @@ def load_steps(
     o_k = gl.arange(0, BK, gl.SliceLayout(0, rows))
     at = 0
     for product in range(begin, total, PROGRAMS):
-        expert, first, end, i_n = place_of(product, tiles, COLUMNS)
+        expert, first, end, i_n = place_of(product, total, tiles, COLUMNS)
         # places past `end` read the row of place 0; they are computed and not stored
         low = gl.load(order + first + o_m, mask=first + o_m < end, other=0) // TOP_K
         high = gl.load(order + first + 64 + o_m, mask=first + 64 + o_m < end, other=0) // TOP_K
@@ -77,18 +78,24 @@ def multiply(
         else gl.BlockedLayout([1, 8], [2, 16], [4, 1], [1, 0])
     )  # fmt: skip
     at = 0
+    expert, first, end, i_n = place_of(begin, total, tiles, COLUMNS)
+    place = first + 64 * WHICH + gl.arange(0, 64, gl.SliceLayout(1, sums))
+    token = gl.load(order + place, mask=place < end, other=0) // TOP_K
     for product in range(begin, total, PROGRAMS):
-        expert, first, end, i_n = place_of(product, tiles, COLUMNS)
+        # where the next tile is, and then its rows, is read while this one is worked on
+        next_expert, next_first, next_end, next_n = place_of(
+            product + PROGRAMS, total, tiles, COLUMNS
+        )  # fmt: skip
         e64 = expert.to(gl.int64)
-        place = first + 64 * WHICH + gl.arange(0, 64, gl.SliceLayout(1, sums))
         if FP8:
-            m_m = place < end
-            token = (gl.load(order + place, mask=m_m, other=0) // TOP_K).to(gl.int64)
             g, u, at = scaled_sums(
-                a, b_g, b_u, full, empty, at, STEPS, x_scale + token * stride_x_scale, m_m,
+                a, b_g, b_u, full, empty, at, STEPS,
+                x_scale + token.to(gl.int64) * stride_x_scale, place < end,
                 gate_scale + e64 * stride_gs_e + i_n * stride_gs_n,
                 up_scale + e64 * stride_us_e + i_n * stride_us_n, WHICH, STAGES, True, sums,
             )  # fmt: skip
+            place = next_first + 64 * WHICH + gl.arange(0, 64, gl.SliceLayout(1, sums))
+            token = gl.load(order + place, mask=place < next_end, other=0) // TOP_K
         else:
             g, u, at = plain_sums(
                 a, b_g, b_u, full, empty, at, STEPS, WHICH, STAGES, True, sums
@@ -103,14 +110,16 @@ def multiply(
         if FP8:
             # a maximum passes over NaN here, and the conversion saturates
             scale, factor = tile_scale(gl.minimum(gl.max(gl.abs(v), axis=1), MAX_AMAX), False)
-            p_scale = h_scale + place.to(gl.int64) * stride_h_scale + i_n
-            gl.store(p_scale, scale, mask=place < end)
+            at_scale = first + 64 * WHICH + gl.arange(0, 64, gl.SliceLayout(1, sums))
+            p_scale = h_scale + at_scale.to(gl.int64) * stride_h_scale + i_n
+            gl.store(p_scale, scale, mask=at_scale < end)
             v *= gl.expand_dims(factor, 1)
         out = gl.convert_layout(v.to(h.dtype.element_ty), wide)
-        place = first + 64 * WHICH + gl.arange(0, 64, gl.SliceLayout(1, wide))
+        o_m = first + 64 * WHICH + gl.arange(0, 64, gl.SliceLayout(1, wide))
         o_n = i_n * 128 + gl.arange(0, 128, gl.SliceLayout(0, wide))
-        p_h = h + gl.expand_dims(place.to(gl.int64) * stride_h, 1) + gl.expand_dims(o_n, 0)
-        gl.store(p_h, out, mask=gl.expand_dims(place < end, 1))
+        p_h = h + gl.expand_dims(o_m.to(gl.int64) * stride_h, 1) + gl.expand_dims(o_n, 0)
+        gl.store(p_h, out, mask=gl.expand_dims(o_m < end, 1))
+        expert, first, end, i_n = next_expert, next_first, next_end, next_n
 
 
 @gluon.jit

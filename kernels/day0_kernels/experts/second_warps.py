@@ -29,7 +29,7 @@ def load_steps(
     at = 0
     for product in range(begin, total, PROGRAMS):
         # places past `end` are other experts' rows; they are computed and not stored
-        expert, first, end, i_n = place_of(product, tiles, COLUMNS)
+        expert, first, end, i_n = place_of(product, total, tiles, COLUMNS)
         row = expert * down_rows + i_n * 256
         for step in range(STEPS):
             stage = at % STAGES
@@ -70,10 +70,19 @@ def multiply(
     sums: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 128, depth])
     wide: gl.constexpr = gl.BlockedLayout([1, 8], [2, 16], [4, 1], [1, 0])
     at = 0
+    expert, first, end, i_n = place_of(begin, total, tiles, COLUMNS)
     for product in range(begin, total, PROGRAMS):
-        expert, first, end, i_n = place_of(product, tiles, COLUMNS)
-        e64 = expert.to(gl.int64)
+        # what the end of a tile needs, and where the next one is, is read while this one multiplies
+        place = first + 64 * WHICH + gl.arange(0, 64, gl.SliceLayout(1, wide))
+        m_row = place < end
+        row = gl.load(order + place, mask=m_row, other=0)
         place = first + 64 * WHICH + gl.arange(0, 64, gl.SliceLayout(1, sums))
+        at_weights = weights + gl.load(order + place, mask=place < end, other=0)
+        b_weights = gl.load(at_weights, mask=place < end, other=0.0).to(gl.float32)
+        next_expert, next_first, next_end, next_n = place_of(
+            product + PROGRAMS, total, tiles, COLUMNS
+        )  # fmt: skip
+        e64 = expert.to(gl.int64)
         if FP8:
             p_scale = down_scale + e64 * stride_s_e + i_n * 2 * stride_s_n
             # with an odd number of 128 channels the last half does not exist
@@ -86,16 +95,13 @@ def multiply(
             c_0, c_1, at = plain_sums(
                 a, b_0, b_1, full, empty, at, STEPS, WHICH, STAGES, False, sums
             )  # fmt: skip
-        row = gl.load(order + place, mask=place < end, other=0)
-        b_weights = gl.load(weights + row, mask=place < end, other=0.0).to(gl.float32)
-        place = first + 64 * WHICH + gl.arange(0, 64, gl.SliceLayout(1, wide))
-        row = gl.load(order + place, mask=place < end, other=0).to(gl.int64)
-        p_row = partial + row * stride_partial
+        p_row = partial + row.to(gl.int64) * stride_partial
         p_bias = down_bias
         if HAS_BIAS:
             p_bias += e64 * stride_bias
-        finish(c_0, i_n * 256, p_row, place < end, p_bias, b_weights, H, HAS_BIAS, sums, wide)
-        finish(c_1, i_n * 256 + 128, p_row, place < end, p_bias, b_weights, H, HAS_BIAS, sums, wide)
+        finish(c_0, i_n * 256, p_row, m_row, p_bias, b_weights, H, HAS_BIAS, sums, wide)
+        finish(c_1, i_n * 256 + 128, p_row, m_row, p_bias, b_weights, H, HAS_BIAS, sums, wide)
+        expert, first, end, i_n = next_expert, next_first, next_end, next_n
 
 
 @gluon.jit
