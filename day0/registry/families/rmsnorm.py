@@ -1,6 +1,14 @@
 """RMS norm, in fp32: x * rsqrt(mean x^2 + eps) * w, over groups of channels."""
 
-from day0.registry.family import Family, Impl, flag, number, real, reference
+from day0.registry.family import Family, Impl, Shapes, flag, number, real, reference
+
+_MOST = 32768  # channels that one program holds
+
+
+def _limits(shapes: Shapes) -> tuple[str, ...]:
+    width = shapes.attrs["group"] or shapes.width("x")
+    return (f"{width} channels in a group (takes at most {_MOST})",) if width > _MOST else ()
+
 
 FAMILY = Family(
     name="rmsnorm",
@@ -14,6 +22,14 @@ FAMILY = Family(
     flops=lambda s, c: 4.0 * s.width("x"),
     impls=(
         reference("day0_kernels.basic.reference:rmsnorm"),
+        Impl(
+            backend="triton",
+            entry="day0_kernels.rmsnorm.kernel:rmsnorm",
+            formats={"weight": ("fp32", "bf16", "fp16")},
+            limits=_limits,
+            min_capability=(9, 0),
+            parity="rmsnorm/bf16",
+        ),
         Impl(
             backend="library",
             entry="torch.nn.functional:rms_norm",

@@ -1,6 +1,6 @@
 """Rotary position embedding on some dims of every head."""
 
-from day0.registry.family import Attr, Family, flag, number, real, reference, word
+from day0.registry.family import Attr, Family, Impl, flag, number, real, reference, word
 
 # Everything a rotary table depends on; families that rotate inside share it.
 TABLE: dict[str, Attr] = {
@@ -29,5 +29,15 @@ FAMILY = Family(
     },
     infer=lambda s: {"y": s.inputs["x"]},
     flops=lambda s, c: 3.0 * s.attrs["num_heads"] * s.attrs["dims"],
-    impls=(reference("day0_kernels.rope.reference:rope"),),
+    impls=(
+        reference("day0_kernels.rope.reference:rope"),
+        Impl(
+            backend="triton",
+            entry="day0_kernels.rope.kernel:rope",
+            # "dynamic" has other speeds in every row
+            attrs={"scaling": ("default", "linear", "yarn", "llama3", "longrope", "proportional")},
+            min_capability=(9, 0),
+            parity="rope/bf16",
+        ),
+    ),
 )

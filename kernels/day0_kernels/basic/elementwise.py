@@ -7,9 +7,10 @@ import torch
 import triton
 import triton.language as tl
 
+from day0_kernels.common.activations import activate, sigmoid, tanh
 from day0_kernels.common.arguments import check_choice, check_shape
 from day0_kernels.common.functions import FUNCTIONS, GATED
-from day0_kernels.experts.activation import activate, sigmoid, tanh
+from day0_kernels.common.gates import log1p
 
 BLOCK, NUM_WARPS = 1024, 4
 
@@ -22,7 +23,8 @@ def apply(x, FUNCTION: tl.constexpr):
     elif FUNCTION == "sigmoid":
         return sigmoid(x)
     elif FUNCTION == "softplus":
-        return tl.maximum(x, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(x)))
+        # as written, e^x overflows; beyond 20 softplus is x to fp32's last bit
+        return tl.where(x > 20.0, x, log1p(tl.exp(tl.minimum(x, 20.0))))
     else:
         return activate(x, 1.0, 0.0, 0.0, 0.0, 0.0, FUNCTION, False, False)
 

@@ -98,6 +98,12 @@ def _cases() -> tuple[Case, ...]:
         ]  # fmt: skip
     cases += [
         _case("bf16-bias", "experts", dtype="bf16", tokens=50, bias=True, elsewhere=True, **middle),
+        _case("bf16-packed", "experts", dtype="bf16", tokens=2000, packed=True, bias=True,
+              elsewhere=True, **{**middle, "channels": 640}),
+        _case("fp8-640", "experts", dtype="fp8", tokens=2000, elsewhere=True,
+              **{**middle, "channels": 640}),
+        _case("bf16-situ-T2000", "experts", dtype="bf16", attrs=FORMS["form-situ"], tokens=2000,
+              **middle),
         _case("bf16-odd", "experts", dtype="bf16", tokens=300,
               **{**middle, "channels": 328, "inner": 136}),
         _case("fp8-odd", "experts", dtype="fp8", tokens=300,

@@ -11,10 +11,10 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from day0_kernels.common.arguments import check_choice, check_shape
+from day0_kernels.common.activations import activate
+from day0_kernels.common.arguments import capability, check_choice, check_shape
 from day0_kernels.common.functions import GATED
-from day0_kernels.experts.activation import activate
-from day0_kernels.experts.launch import GemmLaunch, gate_up_launch
+from day0_kernels.experts.launch import GemmLaunch, divisible, gate_up_launch
 from day0_kernels.quant.quantise import largest, tile_scale, to_fp8
 
 SCALE_TILE = tl.constexpr(128)
@@ -150,6 +150,19 @@ def check_weight(name: str, weight: torch.Tensor, expected: tuple[int, int, int]
             )
 
 
+def divided(
+    rows: torch.Tensor, weights: tuple[torch.Tensor, ...], block_m: int, inputs: int, outputs: int
+) -> bool:
+    """Whether the product's warps can divide the work; `outputs` 0: any number of them."""
+    aligned = rows.data_ptr() % 16 == 0 and rows.stride(0) * rows.element_size() % 16 == 0
+    flat = all(w.stride(0) % w.stride(1) == 0 for w in weights)
+    fits = divisible(
+        rows=block_m, inputs=inputs, outputs=outputs, fp8=rows.element_size() == 1,
+        capability=capability(rows),
+    )  # fmt: skip
+    return rows.element_size() <= 2 and aligned and flat and fits
+
+
 def check_scale(name: str, scale: torch.Tensor | None, weight: torch.Tensor) -> None:
     """Raise ValueError unless `scale` holds a scale for each 128 x 128 block of `weight`."""
     if scale is None:
@@ -209,7 +222,18 @@ def run(
             raise ValueError("x_scale and h_scale must be given with FP8 weights")
         check_shape("x_scale", x_scale, "T, H/128", (x.shape[0], triton.cdiv(channels, 128)))
         check_shape("h_scale", h_scale, "T*k, I/128", (h.shape[0], triton.cdiv(inner, 128)))
-    config = config or gate_up_launch(rows=block_m, fp8=fp8, exact=x.dtype == torch.float32)
+    if x.shape[0] == 0:
+        return
+    config = config or gate_up_launch(
+        rows=block_m, fp8=fp8, exact=x.dtype == torch.float32,
+        divided=divided(x, (gate, up), block_m, channels, inner),
+    )  # fmt: skip
+    if config.registers:
+        from day0_kernels.experts.first_warps import start
+
+        start(x, order, tiles, gate, up, h, gate_bias, up_bias, x_scale, gate_scale, up_scale,
+              h_scale, top_k, function, limit, alpha, beta, linear_beta, config)  # fmt: skip
+        return
     tile = [1, config.block_n, config.block_k]
     if fp8 and config.block_n != 128:
         raise ValueError(f"block_n must be 128 with FP8, got {config.block_n}")

@@ -12,6 +12,8 @@ class GemmLaunch:
 
     The matrix unit takes 64 rows or more on the left, but 16 on the right: with few rows per
     expert the weights go left. `programs` > 0 makes that many take the products in turn.
+    `registers` > 0: the warps divide the work (common/warps.py), and a multiplying thread has that
+    many; such tiles have 128 rows, `block_n` counts both halves of columns.
     """
 
     block_n: int
@@ -20,6 +22,7 @@ class GemmLaunch:
     num_stages: int
     swap: bool = False
     programs: int = 0
+    registers: int = 0
 
 
 def block_m(*, num_rows: int, num_experts: int) -> int:
@@ -34,10 +37,23 @@ def block_m(*, num_rows: int, num_experts: int) -> int:
     return 128
 
 
-def gate_up_launch(*, rows: int, fp8: bool, exact: bool) -> GemmLaunch:
+def divisible(
+    *, rows: int, inputs: int, outputs: int, fp8: bool, capability: tuple[int, int]
+) -> bool:
+    """Whether warps that divide the work can make the product: whole steps, on Hopper.
+
+    `outputs` 0: any number of them.
+    """
+    step = 128 if fp8 else 64
+    return capability == (9, 0) and rows == 128 and not inputs % step and not outputs % 128
+
+
+def gate_up_launch(*, rows: int, fp8: bool, exact: bool, divided: bool = False) -> GemmLaunch:
     """Launch of gate and up for tiles of `rows` rows; `exact` means fp32 inputs."""
     if exact:
         return GemmLaunch(block_n=32, block_k=32, num_warps=4, num_stages=2, swap=rows < 64)
+    if divided:
+        return _divided(fp8=fp8, registers=224)
     if rows <= 32:
         # the tile of FP8 is as wide as the channels that share a scale of h
         block_n = 128 if fp8 else 64
@@ -50,10 +66,12 @@ def gate_up_launch(*, rows: int, fp8: bool, exact: bool) -> GemmLaunch:
     return GemmLaunch(block_n=128, block_k=64, num_warps=8, num_stages=4)
 
 
-def down_launch(*, rows: int, fp8: bool, exact: bool) -> GemmLaunch:
+def down_launch(*, rows: int, fp8: bool, exact: bool, divided: bool = False) -> GemmLaunch:
     """Launch of the second product for tiles of `rows` rows."""
     if exact:
         return GemmLaunch(block_n=32, block_k=32, num_warps=4, num_stages=2, swap=rows < 64)
+    if divided:
+        return _divided(fp8=fp8, registers=240)
     if rows <= 32:
         return GemmLaunch(block_n=128, block_k=128, num_warps=4, num_stages=3, swap=True)
     if rows == 64:
@@ -62,3 +80,11 @@ def down_launch(*, rows: int, fp8: bool, exact: bool) -> GemmLaunch:
     if fp8:
         return GemmLaunch(block_n=64, block_k=128, num_warps=4, num_stages=3, programs=264)
     return GemmLaunch(block_n=128, block_k=64, num_warps=4, num_stages=3, programs=264)
+
+
+def _divided(*, fp8: bool, registers: int) -> GemmLaunch:
+    # one program a multiprocessor: 48 KB a stage, and all its registers
+    return GemmLaunch(
+        block_n=256, block_k=128 if fp8 else 64, num_warps=4, num_stages=4, programs=132,
+        registers=registers,
+    )  # fmt: skip

@@ -10,7 +10,7 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from day0_kernels.common.arguments import check_shape
-from day0_kernels.experts.first import check_scale, check_weight
+from day0_kernels.experts.first import check_scale, check_weight, divided
 from day0_kernels.experts.launch import GemmLaunch, down_launch
 
 SCALE_TILE = tl.constexpr(128)
@@ -132,7 +132,15 @@ def run(h, order, tiles, weights, down, partial, down_bias, h_scale, down_scale,
         check_shape("h_scale", h_scale, "T*k, I/128", (h.shape[0], triton.cdiv(inner, 128)))
     if order.shape[0] == 0:
         return
-    config = config or down_launch(rows=block_m, fp8=fp8, exact=h.dtype == torch.float32)
+    config = config or down_launch(
+        rows=block_m, fp8=fp8, exact=h.dtype == torch.float32,
+        divided=divided(h, (down,), block_m, inner, 0),
+    )  # fmt: skip
+    if config.registers:
+        from day0_kernels.experts.second_warps import start
+
+        start(h, order, tiles, weights, down, partial, down_bias, h_scale, down_scale, config)
+        return
     products = tiles.shape[0] * triton.cdiv(channels, config.block_n)
     down_kernel[(min(products, config.programs) if config.programs else products,)](
         TensorDescriptor.from_tensor(h, [block_m, config.block_k]),

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from day0_kernels.common.arguments import check_shape
+from day0_kernels.common.arguments import capability, check_shape
 from day0_kernels.fp8_gemm.launch import Fp8GemmLaunch, fp8_gemm_launch
 
 BK = tl.constexpr(128)
@@ -85,7 +85,13 @@ def run(x, x_scale, weight, weight_scale, y, config: Fp8GemmLaunch | None = None
             raise ValueError(f"{name} must be aligned to 16 bytes, row stride {tensor.stride(0)}")
     if rows == 0:
         return
-    config = config or fp8_gemm_launch(rows=rows, outputs=outputs)
+    divisible = capability(x) == (9, 0) and y.element_size() == 2
+    config = config or fp8_gemm_launch(rows=rows, outputs=outputs, divisible=divisible)
+    if config.programs:
+        from day0_kernels.fp8_gemm.gemm_warps import start
+
+        start(x, x_scale, weight, weight_scale, y, config)
+        return
     grid = triton.cdiv(rows, config.block_m) * triton.cdiv(outputs, config.block_n)
     gemm_kernel[(grid,)](
         TensorDescriptor.from_tensor(x, [config.block_m, 128]),
