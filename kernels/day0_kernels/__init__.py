@@ -6,6 +6,7 @@ Importing the package, its references and its cases needs neither triton nor a G
 
 OPS = (
     "kda",
+    "gdn",
     "short_conv",
     "gated_rmsnorm",
     "rmsnorm",
@@ -20,7 +21,6 @@ DEFINITIONS = (
     "attn_residual",
     "basic",
     "compress",
-    "gdn",
     "gqa",
     "hyper_connection",
     "indexer",

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from day0_kernels.case import converted
+from day0_kernels.common.windows import Sizes
 from day0_kernels.compare import relative_errors
 from day0_kernels.kda import chunked, reference
 from day0_kernels.kda.cases import BOUNDED, SOFTPLUS, Case, inputs
@@ -82,15 +83,16 @@ def test_launch_does_not_change_the_result(form, change, generator, device):
     first = arguments((100, 33), generator, device, form, carried=(1,))
     second = converted(first)
     reference.kda_prefill(**first)
-    sizes = {name: first[name] for name in ("num_heads", "head_dim", "value_dim")}
+    sizes = Sizes(
+        num_tokens=133, num_sequences=2, num_heads=2, num_key_heads=2, head_dim=16, value_dim=32,
+        scalar=False, exact=True,
+    )  # fmt: skip
     bound = form["lower_bound"]
-    launch = prefill_launch(
-        num_tokens=133, num_sequences=2, exact=True, lower_bound=bound, capability=(0, 0), **sizes
-    )
+    launch = prefill_launch(sizes, bound)
     change = {"diagonal": diagonal_block(change.get("chunk", launch.chunk), bound), **change}
     names = ("q k v gate beta a_log dt_bias state o cu_seqlens slot start").split()
     run(
-        *(second[name] for name in names), **sizes, lower_bound=bound, workspace=None,
+        *(second[name] for name in names), sizes=sizes, lower_bound=bound, workspace=None,
         launch=dataclasses.replace(launch, **change),
     )  # fmt: skip
     near(second["o"], first["o"])
