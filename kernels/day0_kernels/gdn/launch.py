@@ -8,14 +8,18 @@ from day0_kernels.common.windows import NUM_MULTIPROCESSORS, ScanLaunch, Sizes, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillLaunch(ScanLaunch):
-    """`group`: value heads of one key head that share a program of the chunk kernel."""
+    """`group`: value heads of one key head that share a program of the chunk kernel.
+
+    `chunk_registers` limits that kernel's registers, for more programs at a time (None: no limit).
+    """
 
     group: int
+    chunk_registers: int | None
 
 
 def prefill_launch(sizes: Sizes) -> PrefillLaunch:
     """Launch of a prefill of `sizes`."""
-    return PrefillLaunch(**asdict(scan_launch(sizes)), group=1)
+    return PrefillLaunch(**asdict(scan_launch(sizes)), group=1, chunk_registers=None)
 
 
 def decode_launch(*, num_programs: int, value_dim: int) -> DecodeLaunch:

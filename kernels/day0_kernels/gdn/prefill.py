@@ -104,7 +104,7 @@ def run(
             buffers.scale, q.stride(0), k.stride(0), v.stride(0), decay.stride(0), beta.stride(0),
             sequences, first, beta_scale, H=heads, SHARE=heads // sizes.num_key_heads,
             GROUP=launch.group, DK=sizes.head_dim, DV=sizes.value_dim, BT=launch.chunk,
-            EXACT=sizes.exact, num_warps=launch.chunk_warps,
+            EXACT=sizes.exact, num_warps=launch.chunk_warps, maxnreg=launch.chunk_registers,
         )  # fmt: skip
         scan(
             buffers, state, y, cu_seqlens, slot, start, sizes=sizes, launch=launch,
