@@ -1,6 +1,6 @@
 """How a delta rule's prefill is cut: chunk slots in windows of bounded scratch, scans in segments.
 
-The chunk-local kernels of an op fill `Buffers` for one window; `scan` turns them into outputs and
+An op's chunk kernel fills `Buffers` for one window; `solve` and `scan` turn them into outputs and
 states. Layouts in scan.py.
 """
 
@@ -11,6 +11,7 @@ import triton
 
 from day0_kernels.common.scan import scan_kernel
 from day0_kernels.common.segments import chain_kernel, transition_kernel
+from day0_kernels.common.solve import solve_kernel
 from day0_kernels.common.workspace import Shapes
 
 NUM_MULTIPROCESSORS = 132
@@ -21,11 +22,15 @@ WINDOW_BYTES = 2 << 30  # chunk-local results of a long batch are made in window
 class ScanLaunch:
     """Tile sizes and warps of a prefill; `segments` > 1 cuts every sequence for more programs.
 
-    `window` is the number of chunk slots whose local results are in memory at one time.
+    `window` is the number of chunk slots whose local results are in memory at one time;
+    `chunk_registers` and `solve_registers` bound the registers of a thread (None: they are not), so
+    that more programs run at a time.
     """
 
     chunk: int
     chunk_warps: int
+    chunk_registers: int | None
+    solve_registers: int | None
     block_v: int
     scan_warps: int
     scan_stages: int
@@ -60,6 +65,7 @@ class Buffers:
     kg: torch.Tensor
     ut: torch.Tensor
     mix: torch.Tensor
+    mixing: torch.Tensor
     decay: torch.Tensor
     scale: torch.Tensor
     carry: torch.Tensor
@@ -86,6 +92,8 @@ def scan_launch(sizes: Sizes) -> ScanLaunch:
     return ScanLaunch(
         chunk=chunk,
         chunk_warps=4,
+        chunk_registers=128 if sizes.scalar else None,
+        solve_registers=128,
         block_v=min(block_v, sizes.value_dim, sizes.head_dim),
         scan_warps=4,
         scan_stages=3,
@@ -108,6 +116,7 @@ def buffer_shapes(launch: ScanLaunch, sizes: Sizes) -> Shapes:
         "kg": ((*at_key, rows, dk), dtype),
         "ut": ((*at, dv, rows), dtype),
         "mix": ((*at, rows, rows), dtype),
+        "mixing": ((*at, rows, rows), dtype),
         "decay": ((*at, rows if sizes.scalar else dk), torch.float32),
         "scale": (at, torch.float32),
         "carry": ((sizes.num_sequences, sizes.num_heads, dk, dv), torch.float32),
@@ -115,6 +124,30 @@ def buffer_shapes(launch: ScanLaunch, sizes: Sizes) -> Shapes:
         "segment_b": ((*split, dk, dv), torch.float32),
         "segment_state": ((*split, dk, dv), torch.float32),
     }
+
+
+def solve(
+    buffers: Buffers,
+    v: torch.Tensor,
+    beta: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    *,
+    sizes: Sizes,
+    launch: ScanLaunch,
+    beta_scale: float,
+    first: int,
+    count: int,
+) -> None:
+    """The triangular systems of a window; `kg` holds bare keys in the scalar form."""
+    heads = sizes.num_heads
+    keys = buffers.kg if sizes.scalar else buffers.w
+    solve_kernel[(count * heads,)](
+        v, beta, cu_seqlens, keys, buffers.decay, buffers.w, buffers.mixing, buffers.ut,
+        buffers.scale, v.stride(0), beta.stride(0), sizes.num_sequences, first, beta_scale,
+        H=heads, SHARE=heads // sizes.num_key_heads, DK=sizes.head_dim, DV=sizes.value_dim,
+        BT=launch.chunk, BC=min(64, sizes.head_dim, sizes.value_dim), SCALAR=sizes.scalar,
+        EXACT=sizes.exact, num_warps=launch.chunk_warps, maxnreg=launch.solve_registers,
+    )  # fmt: skip
 
 
 def scan(

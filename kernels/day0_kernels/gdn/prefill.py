@@ -3,10 +3,17 @@
 import torch
 
 from day0_kernels.common.arguments import check_power_of_two, check_shape
-from day0_kernels.common.windows import Buffers, Sizes, buffer_shapes, scan
+from day0_kernels.common.windows import (
+    Buffers,
+    ScanLaunch,
+    Sizes,
+    buffer_shapes,
+    scan,
+    scan_launch,
+    solve,
+)
 from day0_kernels.common.workspace import cut, total_bytes
 from day0_kernels.gdn.chunk import chunk_kernel
-from day0_kernels.gdn.launch import PrefillLaunch, prefill_launch
 
 
 def workspace_bytes(
@@ -19,7 +26,7 @@ def workspace_bytes(
         num_key_heads=num_key_heads, head_dim=head_dim, value_dim=value_dim, scalar=True,
         exact=exact,
     )  # fmt: skip
-    return total_bytes(buffer_shapes(prefill_launch(sizes), sizes))
+    return total_bytes(buffer_shapes(scan_launch(sizes), sizes))
 
 
 def gdn_prefill(
@@ -59,7 +66,7 @@ def gdn_prefill(
     )  # fmt: skip
     run(
         q, k, v, decay, beta, a_log, dt_bias, state, y, cu_seqlens, slot, start, sizes=sizes,
-        beta_scale=beta_scale, workspace=workspace, launch=prefill_launch(sizes),
+        beta_scale=beta_scale, workspace=workspace, launch=scan_launch(sizes),
     )  # fmt: skip
 
 
@@ -88,23 +95,26 @@ def check(
 
 def run(
     q, k, v, decay, beta, a_log, dt_bias, state, y, cu_seqlens, slot, start,
-    *, sizes: Sizes, beta_scale: float, workspace: torch.Tensor | None, launch: PrefillLaunch,
+    *, sizes: Sizes, beta_scale: float, workspace: torch.Tensor | None, launch: ScanLaunch,
 ) -> None:  # fmt: skip
     """`gdn_prefill` with a given launch; also what the property tests and the sweep call."""
     if sizes.num_tokens == 0 or sizes.num_sequences == 0:
         return
     buffers = Buffers(**cut(buffer_shapes(launch, sizes), workspace, q.device))
-    heads, sequences = sizes.num_heads, sizes.num_sequences
     num_slots = sizes.slots(launch.chunk)
     for first in range(0, num_slots, launch.window):
         count = min(launch.window, num_slots - first)
-        chunk_kernel[(count * (heads // launch.group),)](
-            q, k, v, decay, beta, a_log, dt_bias, cu_seqlens,
-            buffers.w, buffers.qg, buffers.kg, buffers.ut, buffers.mix, buffers.decay,
-            buffers.scale, q.stride(0), k.stride(0), v.stride(0), decay.stride(0), beta.stride(0),
-            sequences, first, beta_scale, H=heads, SHARE=heads // sizes.num_key_heads,
-            GROUP=launch.group, DK=sizes.head_dim, DV=sizes.value_dim, BT=launch.chunk,
-            EXACT=sizes.exact, num_warps=launch.chunk_warps, maxnreg=launch.chunk_registers,
+        chunk_kernel[(count * sizes.num_key_heads,)](
+            q, k, decay, beta, a_log, dt_bias, cu_seqlens,
+            buffers.qg, buffers.kg, buffers.mix, buffers.mixing, buffers.decay,
+            q.stride(0), k.stride(0), decay.stride(0), beta.stride(0), sizes.num_sequences, first,
+            beta_scale, H=sizes.num_heads, SHARE=sizes.num_heads // sizes.num_key_heads,
+            DK=sizes.head_dim, BT=launch.chunk, EXACT=sizes.exact,
+            num_warps=launch.chunk_warps, maxnreg=launch.chunk_registers,
+        )  # fmt: skip
+        solve(
+            buffers, v, beta, cu_seqlens, sizes=sizes, launch=launch, beta_scale=beta_scale,
+            first=first, count=count,
         )  # fmt: skip
         scan(
             buffers, state, y, cu_seqlens, slot, start, sizes=sizes, launch=launch,

@@ -7,19 +7,10 @@ from day0_kernels.common.arguments import (
     check_power_of_two,
     check_shape,
 )
-from day0_kernels.common.windows import Buffers, Sizes, buffer_shapes, scan
-from day0_kernels.common.workspace import Shapes, cut, total_bytes
+from day0_kernels.common.windows import Buffers, Sizes, buffer_shapes, scan, solve
+from day0_kernels.common.workspace import cut, total_bytes
 from day0_kernels.kda.chunk import chunk_kernel
 from day0_kernels.kda.launch import PrefillLaunch, prefill_launch
-from day0_kernels.kda.solve import solve_kernel
-
-
-def scratch(launch: PrefillLaunch, sizes: Sizes) -> Shapes:
-    """Shape and dtype of every scratch tensor of a prefill."""
-    rows = launch.chunk
-    dtype = torch.float32 if sizes.exact else torch.float16
-    mixing = ((launch.window, sizes.num_heads, rows, rows), dtype)
-    return {"mixing": mixing, **buffer_shapes(launch, sizes)}
 
 
 def workspace_bytes(
@@ -31,7 +22,7 @@ def workspace_bytes(
         num_tokens=num_tokens, num_sequences=num_sequences, num_heads=num_heads,
         num_key_heads=num_heads, head_dim=head_dim, value_dim=value_dim, scalar=False, exact=exact,
     )  # fmt: skip
-    return total_bytes(scratch(prefill_launch(sizes, lower_bound), sizes))
+    return total_bytes(buffer_shapes(prefill_launch(sizes, lower_bound), sizes))
 
 
 def kda_prefill(
@@ -99,9 +90,7 @@ def run(
     """`kda_prefill` with a given launch; also what the property tests and the sweep call."""
     if sizes.num_tokens == 0 or sizes.num_sequences == 0:
         return
-    views = cut(scratch(launch, sizes), workspace, q.device)
-    mixing = views.pop("mixing")
-    buffers = Buffers(**views)
+    buffers = Buffers(**cut(buffer_shapes(launch, sizes), workspace, q.device))
     heads, sequences = sizes.num_heads, sizes.num_sequences
     dims = {"H": heads, "DK": sizes.head_dim, "BT": launch.chunk, "EXACT": sizes.exact}
     num_slots = sizes.slots(launch.chunk)
@@ -109,15 +98,15 @@ def run(
         count = min(launch.window, num_slots - first)
         chunk_kernel[(count * heads,)](
             q, k, gate, beta, a_log, dt_bias, cu_seqlens,
-            buffers.w, buffers.qg, buffers.kg, buffers.mix, mixing, buffers.decay,
+            buffers.w, buffers.qg, buffers.kg, buffers.mix, buffers.mixing, buffers.decay,
             q.stride(0), k.stride(0), gate.stride(0), beta.stride(0), sequences, first,
             lower_bound or 0.0, DIAGONAL=launch.diagonal, BOUNDED=lower_bound is not None,
-            num_warps=launch.chunk_warps, **dims,
+            num_warps=launch.chunk_warps, maxnreg=launch.chunk_registers,
+            **dims,
         )  # fmt: skip
-        solve_kernel[(count * heads,)](
-            v, beta, cu_seqlens, buffers.w, mixing, buffers.ut, buffers.scale,
-            v.stride(0), beta.stride(0), sequences, first,
-            DV=sizes.value_dim, num_warps=launch.chunk_warps, **dims,
+        solve(
+            buffers, v, beta, cu_seqlens, sizes=sizes, launch=launch, beta_scale=1.0,
+            first=first, count=count,
         )  # fmt: skip
         scan(
             buffers, state, o, cu_seqlens, slot, start, sizes=sizes, launch=launch,
