@@ -92,8 +92,8 @@ def scan_launch(sizes: Sizes) -> ScanLaunch:
     return ScanLaunch(
         chunk=chunk,
         chunk_warps=4,
-        chunk_registers=128 if sizes.scalar else None,
-        solve_registers=128,
+        chunk_registers=128 if sizes.scalar and not sizes.exact else None,
+        solve_registers=None if sizes.exact else 128,
         block_v=min(block_v, sizes.value_dim, sizes.head_dim),
         scan_warps=4,
         scan_stages=3,
