@@ -6,6 +6,7 @@ Importing the package, its references and its cases needs neither triton nor a G
 
 OPS = (
     "kda",
+    "gdn",
     "short_conv",
     "gated_rmsnorm",
     "rmsnorm",
@@ -23,7 +24,6 @@ OPS = (
 # Folders with definitions alone: nothing to compare them with here, so no cases either.
 DEFINITIONS = (
     "compress",
-    "gdn",
     "gqa",
     "hyper_connection",
     "indexer",

@@ -6,12 +6,13 @@ import pytest
 import torch
 
 from day0_kernels.case import converted
-from day0_kernels.compare import relative_errors
+from day0_kernels.common.windows import Sizes
 from day0_kernels.kda import chunked, reference
 from day0_kernels.kda.cases import BOUNDED, SOFTPLUS, Case, inputs
 from day0_kernels.kda.decode import kda_decode, kda_verify
 from day0_kernels.kda.launch import diagonal_block, prefill_launch
 from day0_kernels.kda.prefill import kda_prefill, run
+from tests.kernels.recurrences import near, part, without
 
 FORMS = pytest.mark.parametrize("form", [BOUNDED, SOFTPLUS], ids=["bounded", "softplus"])
 
@@ -20,18 +21,6 @@ def arguments(lengths, generator, device, form, pair="prefill", dtype="fp32", **
     attrs = {"num_heads": 2, "head_dim": 16, "value_dim": 32, **form}
     case = Case(name="x", pair=pair, dtype=dtype, attrs=attrs, dims={"lengths": lengths, **dims})
     return inputs(case, device, generator)
-
-
-def near(actual, expected, bound=1e-5):
-    assert torch.equal(actual.isnan(), expected.isnan())
-    assert relative_errors(actual, expected)[0] < bound
-
-
-def part(a, first, last, start):
-    """Arguments of tokens first..last of a one-sequence batch, on the same state."""
-    rows = {name: a[name][first:last] for name in ("q", "k", "v", "gate", "beta", "o")}
-    bounds = torch.tensor([0, last - first], dtype=torch.int32, device=a["q"].device)
-    return {**a, **rows, "cu_seqlens": bounds, "start": torch.full_like(a["start"], start)}
 
 
 @FORMS
@@ -52,9 +41,7 @@ def test_prefill_is_decode_token_by_token(form, generator, device):
     steps = converted(whole)
     kda_prefill(**whole)
     for t in range(9):
-        step = part(steps, t, t + 1, 5 + t)
-        del step["cu_seqlens"]
-        kda_decode(**step)
+        kda_decode(**without(part(steps, t, t + 1, 5 + t), "cu_seqlens"))
     near(steps["o"], whole["o"])
     near(steps["state"], whole["state"])
 
@@ -82,15 +69,16 @@ def test_launch_does_not_change_the_result(form, change, generator, device):
     first = arguments((100, 33), generator, device, form, carried=(1,))
     second = converted(first)
     reference.kda_prefill(**first)
-    sizes = {name: first[name] for name in ("num_heads", "head_dim", "value_dim")}
+    sizes = Sizes(
+        num_tokens=133, num_sequences=2, num_heads=2, num_key_heads=2, head_dim=16, value_dim=32,
+        scalar=False, exact=True,
+    )  # fmt: skip
     bound = form["lower_bound"]
-    launch = prefill_launch(
-        num_tokens=133, num_sequences=2, exact=True, lower_bound=bound, capability=(0, 0), **sizes
-    )
+    launch = prefill_launch(sizes, bound)
     change = {"diagonal": diagonal_block(change.get("chunk", launch.chunk), bound), **change}
     names = ("q k v gate beta a_log dt_bias state o cu_seqlens slot start").split()
     run(
-        *(second[name] for name in names), **sizes, lower_bound=bound, workspace=None,
+        *(second[name] for name in names), sizes=sizes, lower_bound=bound, workspace=None,
         launch=dataclasses.replace(launch, **change),
     )  # fmt: skip
     near(second["o"], first["o"])
@@ -103,10 +91,8 @@ def test_verify_keeps_every_state(generator, device):
     at = int(a["slot"][0])
     resumed = converted(a)
     # accept two of three tokens, then decode the third from version 1: the same as verified
-    step = part({**resumed, "cu_seqlens": None}, 2, 3, 7)
-    del step["cu_seqlens"], step["version"]
-    step["state"] = resumed["state"][:, 1]
-    kda_decode(**step)
+    step = without(part(resumed, 2, 3, 7), "cu_seqlens", "version")
+    kda_decode(**{**step, "state": resumed["state"][:, 1]})
     near(resumed["o"], a["o"])
     near(resumed["state"][at, 1], a["state"][at, 2])
 

@@ -28,3 +28,13 @@ def check_power_of_two(name: str, value: int, low: int, high: int) -> None:
 def capability(tensor: torch.Tensor) -> tuple[int, int]:
     """Compute capability of the tensor's device; (0, 0) on a CPU, where the interpreter runs."""
     return torch.cuda.get_device_capability(tensor.device) if tensor.is_cuda else (0, 0)
+
+
+def verified(tokens: int, sequences: int, versions: int) -> int:
+    """Tokens per sequence of a verify step; ValueError unless equal and at most `versions`."""
+    if sequences and (tokens % sequences or tokens // sequences > versions):
+        raise ValueError(
+            f"q must hold the same number of tokens, at most {versions} (the versions of state), "
+            f"for each of {sequences} sequences, got {tokens}"
+        )
+    return tokens // max(sequences, 1)

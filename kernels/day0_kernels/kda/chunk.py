@@ -9,28 +9,9 @@ import triton
 import triton.language as tl
 
 from day0_kernels.common.activations import LOG2_E, sigmoid
+from day0_kernels.common.blocks import MAX_DECAY, dot, normalised
+from day0_kernels.common.gates import NO_TOKEN, log2_decay
 from day0_kernels.common.ragged import locate
-from day0_kernels.kda.gates import NO_TOKEN, log2_decay
-
-L2_EPS = tl.constexpr(1e-6)
-# Retention e^-16 = 1.1e-7 is below fp32 resolution of the state; a bound on the exponent per token
-# is what lets the pairs inside a diagonal block be factored without overflow.
-MAX_DECAY = tl.constexpr(16.0)
-
-
-@triton.jit
-def dot(a, b, EXACT: tl.constexpr):
-    if EXACT:
-        return tl.dot(a, b, input_precision="ieee")
-    else:
-        return tl.dot(a, b)
-
-
-@triton.jit
-def normalised(x, DOT: tl.constexpr):
-    """Rows divided by their length, in the dot dtype."""
-    x = x.to(tl.float32)
-    return (x * tl.rsqrt(tl.sum(x * x, axis=1) + L2_EPS)[:, None]).to(DOT)
 
 
 @triton.jit

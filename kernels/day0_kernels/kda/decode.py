@@ -8,12 +8,11 @@ import triton
 import triton.language as tl
 
 from day0_kernels.common.activations import sigmoid
-from day0_kernels.common.arguments import check_choice, check_shape
-from day0_kernels.kda.gates import log2_decay
-from day0_kernels.kda.launch import DecodeLaunch, decode_launch
+from day0_kernels.common.arguments import check_choice, check_shape, verified
+from day0_kernels.common.gates import log2_decay
+from day0_kernels.common.recurrence import DecodeLaunch, delta_step, load_tile, unit_vector
+from day0_kernels.kda.launch import decode_launch
 from day0_kernels.kda.prefill import check
-
-L2_EPS = tl.constexpr(1e-6)
 
 
 @triton.jit
@@ -54,11 +53,10 @@ def decode_kernel(
     i_s = tl.program_id(2).to(tl.int64)
     o_k = tl.arange(0, DK)
     o_v = tl.program_id(0) * BV + tl.arange(0, BV)
-    offsets = o_k[:, None] * DV + o_v[None, :]
     live = tl.load(start + i_s) > 0
-    p_state = state + tl.load(slot + i_s).to(tl.int64) * stride_slot + i_h * stride_head + offsets
+    p_state = state + tl.load(slot + i_s).to(tl.int64) * stride_slot + i_h * stride_head
     p_read = p_state + tl.load(version + i_s).to(tl.int64) * stride_version if KEEP else p_state
-    s = tl.load(p_read, mask=(offsets >= 0) & live, other=0.0).to(tl.float32)
+    s, offsets = load_tile(p_read, o_v, live, DK, DV)
     rate = tl.exp(tl.load(a_log + i_h).to(tl.float32))
     bias = tl.load(dt_bias + i_h * DK + o_k).to(tl.float32)
     for j in tl.static_range(0, M):
@@ -68,18 +66,15 @@ def decode_kernel(
         f = tl.load(gate + t * stride_gate + i_h * DK + o_k).to(tl.float32)
         b_v = tl.load(v + t * stride_v + i_h * DV + o_v).to(tl.float32)
         b_beta = sigmoid(tl.load(beta + t * stride_beta + i_h).to(tl.float32))
-        b_q *= tl.rsqrt(tl.sum(b_q * b_q, axis=0) + L2_EPS) * output_scale
-        b_k *= tl.rsqrt(tl.sum(b_k * b_k, axis=0) + L2_EPS)
+        b_q = unit_vector(b_q) * output_scale
+        b_k = unit_vector(b_k)
         s *= tl.exp2(log2_decay(f + bias, rate, lower_bound, BOUNDED))[:, None]
-        delta = b_beta * (b_v - tl.sum(s * b_k[:, None], axis=0))
-        # q^T (S + k delta) without a second pass over the new state
-        out = tl.sum(s * b_q[:, None], axis=0) + tl.sum(b_q * b_k, axis=0) * delta
-        s += b_k[:, None] * delta[None, :]
+        s, out = delta_step(s, b_q, b_k, b_v, b_beta)
         if KEEP:
-            tl.store(p_state + j * stride_version, s.to(state.dtype.element_ty))
+            tl.store(p_state + j * stride_version + offsets, s.to(state.dtype.element_ty))
         tl.store(o + t * stride_o + i_h * DV + o_v, out.to(o.dtype.element_ty))
     if not KEEP:
-        tl.store(p_state, s.to(state.dtype.element_ty))
+        tl.store(p_state + offsets, s.to(state.dtype.element_ty))
 
 
 def kda_decode(
@@ -136,15 +131,10 @@ def kda_verify(
 
     The state is read at `version` and written to versions 0..m-1, all in place, nothing allocated.
     """
-    tokens, sequences = q.shape[0], slot.shape[0]
-    if sequences and (tokens % sequences or tokens // sequences > state.shape[1]):
-        raise ValueError(
-            f"q must hold the same number of tokens, at most {state.shape[1]} (the versions of "
-            f"state), for each of {sequences} sequences, got {tokens}"
-        )
     launch(
         q, k, v, gate, beta, a_log, dt_bias, state, o, slot, version, start,
-        tokens // max(sequences, 1), True, num_heads, head_dim, value_dim, decay, lower_bound,
+        verified(q.shape[0], slot.shape[0], state.shape[1]), True,
+        num_heads, head_dim, value_dim, decay, lower_bound,
     )  # fmt: skip
 
 

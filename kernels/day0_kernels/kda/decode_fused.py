@@ -9,10 +9,9 @@ import triton.language as tl
 
 from day0_kernels.common.activations import sigmoid
 from day0_kernels.common.arguments import check_choice, check_power_of_two, check_shape
-from day0_kernels.kda.gates import log2_decay
-from day0_kernels.kda.launch import DecodeLaunch, fused_launch
-
-L2_EPS = tl.constexpr(1e-6)
+from day0_kernels.common.gates import log2_decay
+from day0_kernels.common.recurrence import DecodeLaunch, unit_vector
+from day0_kernels.kda.launch import fused_launch
 
 
 @triton.jit
@@ -117,8 +116,8 @@ def decode_fused_kernel(
     values = 2 * H * DK + i_h * DV + o_v
     b_q = convolved(p_x, conv_weight, p_tail, keys, live, stride_tail, WIDTH)
     b_k = convolved(p_x, conv_weight, p_tail, H * DK + keys, live, stride_tail, WIDTH)
-    b_q *= tl.rsqrt(tl.sum(b_q * b_q, axis=0) + L2_EPS) * output_scale
-    b_k *= tl.rsqrt(tl.sum(b_k * b_k, axis=0) + L2_EPS)
+    b_q = unit_vector(b_q) * output_scale
+    b_k = unit_vector(b_k)
     keep = tl.exp2(log2_decay(f, rate, lower_bound, BOUNDED))
     overlap = tl.sum(b_q * b_k, axis=0)
 

@@ -1,37 +1,19 @@
-"""How the KDA kernels are launched: pure tables over shape and compute capability, tuned offline.
+"""How the KDA kernels are launched: pure tables over shape and nothing else, tuned offline.
 
 Tuned on one NVIDIA H200 (132 multiprocessors), 2026-11-30; other chips get the same figures.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-NUM_MULTIPROCESSORS = 132
-WINDOW_BYTES = 2 << 30  # chunk-local results of a long batch are made in windows of about this size
+from day0_kernels.common.recurrence import DecodeLaunch
+from day0_kernels.common.windows import NUM_MULTIPROCESSORS, ScanLaunch, Sizes, scan_launch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrefillLaunch:
-    """Tile sizes and warps of the prefill; `segments` > 1 cuts every sequence for more programs.
+class PrefillLaunch(ScanLaunch):
+    """`diagonal`: rows of a block whose pairs are factored about its middle row."""
 
-    `window` is the number of chunk slots whose local results are in memory at one time.
-    """
-
-    chunk: int
     diagonal: int
-    chunk_warps: int
-    block_v: int
-    scan_warps: int
-    scan_stages: int
-    segments: int
-    window: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecodeLaunch:
-    """Value columns of a program and its warps."""
-
-    block_v: int
-    num_warps: int
 
 
 def diagonal_block(chunk: int, lower_bound: float | None) -> int:
@@ -43,40 +25,10 @@ def diagonal_block(chunk: int, lower_bound: float | None) -> int:
     return min(block, chunk)
 
 
-def prefill_launch(
-    *,
-    num_tokens: int,
-    num_sequences: int,
-    num_heads: int,
-    head_dim: int,
-    value_dim: int,
-    exact: bool,
-    lower_bound: float | None,
-    capability: tuple[int, int],
-) -> PrefillLaunch:
-    """Launch of a prefill of `num_tokens` packed tokens; `exact` means fp32 inputs."""
-    chunk = 32 if exact else 64
-    slots = -(-num_tokens // chunk) + num_sequences
-    element = 4 if exact else 2
-    slot_bytes = num_heads * chunk * (3 * head_dim + value_dim + 2 * chunk) * element
-    window = max(min(slots, WINDOW_BYTES // slot_bytes), 64)
-    block_v = 64 if not exact else 32
-    programs = num_heads * max(value_dim // block_v, 1) * num_sequences
-    per_sequence = min(slots, window) // max(num_sequences, 1)
-    segments = 1
-    # a segment costs a second scan: worth it while half of the chip would idle and it is long
-    while programs * segments <= NUM_MULTIPROCESSORS // 4 and per_sequence >= 32 * segments:
-        segments *= 2
-    return PrefillLaunch(
-        chunk=chunk,
-        diagonal=diagonal_block(chunk, lower_bound),
-        chunk_warps=4,
-        block_v=min(block_v, value_dim, head_dim),
-        scan_warps=4,
-        scan_stages=3,
-        segments=segments if capability[0] else 1,
-        window=window,
-    )
+def prefill_launch(sizes: Sizes, lower_bound: float | None) -> PrefillLaunch:
+    """Launch of a prefill of `sizes`; `lower_bound` None is the softplus form."""
+    base = scan_launch(sizes)
+    return PrefillLaunch(**asdict(base), diagonal=diagonal_block(base.chunk, lower_bound))
 
 
 def decode_launch(*, num_programs: int, value_dim: int) -> DecodeLaunch:

@@ -1,4 +1,4 @@
-"""Decay gates that prefill and decode share, fp32, as powers of two."""
+"""Decay gates of the delta rules, fp32, as powers of two."""
 
 import triton
 import triton.language as tl
