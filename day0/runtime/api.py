@@ -135,7 +135,7 @@ def load(
         model, quant=quant, backend=backend, dummy=dummy, seed=seed, layers=layers, facts=facts,
         plugin=plugin, device=device, without=without, cache_dir=cache_dir,
     )  # fmt: skip
-    return Loaded(opened, Sizes(tokens=max_context * max_batch, sequences=max_batch))
+    return Loaded(opened, Sizes(tokens=max_context * max_batch, sequences=max_batch, longest=max_context))
 
 
 def jobs_for(

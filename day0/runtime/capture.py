@@ -4,6 +4,7 @@ A graph is captured on padding alone (page 0, slot 0), so capture writes nothing
 owns. Rows beyond the batch are padding in every replay.
 """
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -36,6 +37,7 @@ class Graphs:
         self._widths = table_widths
         self._captured: dict[int, Captured] = {}
         self._pool = torch.cuda.graph_pool_handle()
+        self.capture_s: dict[int, float] = {}
 
     def run(self, step: Step, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor] | None:
         """Outputs of the step; None for a batch larger than any graph."""
@@ -52,6 +54,7 @@ class Graphs:
         return {name: value[: step.num_rows] for name, value in one.outputs.items()}
 
     def _capture(self, size: int, step: Step, inputs: Mapping[str, torch.Tensor]) -> Captured:
+        began = time.perf_counter()
         padding = blank(step, size, self._widths)
         buffers = {
             name: torch.zeros(size, *value.shape[1:], dtype=value.dtype, device=value.device)
@@ -66,6 +69,7 @@ class Graphs:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):
             outputs = self._program.run(padding, buffers)
+        self.capture_s[size] = time.perf_counter() - began
         return Captured(graph=graph, step=padding, inputs=buffers, outputs=outputs)
 
 

@@ -17,6 +17,7 @@ from day0.models.read import must_be_settled
 from day0.passes.lower import Lowered, Target, lower
 from day0.passes.quantize import Precision
 from day0.registry.index import added_references
+from day0.runtime.capture import Graphs, refuses
 from day0.runtime.emulate import Rounding, by_part, rounding
 from day0.runtime.engine import Engine, Event, Limits, graph_inputs
 from day0.runtime.loader import DTYPES, Dummy, Files, load
@@ -31,11 +32,12 @@ from day0.runtime.storage import Storage
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
     """`tokens` all sequences together may hold, `sequences` at once, `chunk` rows of a prefill
-    step."""
+    step, `longest` tokens of one sequence (0: as many as all)."""
 
     tokens: int = 4096
     sequences: int = 8
     chunk: int = 512
+    longest: int = 0
 
 
 class Session:
@@ -61,6 +63,7 @@ class Session:
         self.limits = _limits(model, sizes)
         self.storage = self._storage(self.limits)
         self.programs = self._programs(self.storage)
+        self.graphs = self._captured(self.programs["decode"])
         self._lone: tuple[int, Program] | None = None
 
     @property
@@ -99,8 +102,12 @@ class Session:
         keep: tuple[str, ...] = (),
         watch: Watch | None = None,
     ) -> dict[str, torch.Tensor]:
-        """One step of the program of its phase."""
+        """One step of the program of its phase; of decode by a CUDA graph where there is one."""
         program = self.programs[step.phase]
+        if step.phase == "decode" and self.graphs is not None and not keep and watch is None:
+            found = self.graphs.run(step, inputs)
+            if found is not None:
+                return found
         return program.run(step, inputs, keep=keep, watch=watch)
 
     def logits(self, ids: Sequence[int], *, chunks: Sequence[int] = ()) -> torch.Tensor:
@@ -191,6 +198,18 @@ class Session:
             dtypes=dtypes,
             device=self._device,
             roundings=by_part(self.precision.caches),
+        )
+
+    def _captured(self, program: Program) -> Graphs | None:
+        """CUDA graphs of decode steps, where the device and every operator allow them."""
+        if self._device.type != "cuda" or refuses(program):
+            return None
+        longest = -(-(self.sizes.longest or self.sizes.tokens) // self.limits.page_size)
+        return Graphs(
+            program,
+            table_widths={
+                span: min(longest, count) for span, count in self.limits.num_pages.items()
+            },
         )
 
     def _programs(self, storage: Storage) -> dict[str, Program]:

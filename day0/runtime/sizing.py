@@ -28,4 +28,4 @@ def sizes_for(
             hint=f"--max-context {longest.tokens}, or a shorter prompt or --max-new-tokens",
         )
     batch = sorted((job.tokens for job in jobs), reverse=True)[:max_batch]
-    return Sizes(tokens=sum(batch), sequences=len(batch))
+    return Sizes(tokens=sum(batch), sequences=len(batch), longest=batch[0])
