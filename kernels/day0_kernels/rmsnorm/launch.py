@@ -26,4 +26,4 @@ def quantised_warps(*, width: int) -> int:
     """Warps of a program that norms and quantises one row."""
     if width <= 512:
         return 1
-    return 4 if width <= 4096 else (8 if width <= 8192 else (16 if width <= 16384 else 32))
+    return 4 if width <= 4096 else (8 if width <= 8192 else 16)
