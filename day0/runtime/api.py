@@ -135,7 +135,8 @@ def load(
         model, quant=quant, backend=backend, dummy=dummy, seed=seed, layers=layers, facts=facts,
         plugin=plugin, device=device, without=without, cache_dir=cache_dir,
     )  # fmt: skip
-    return Loaded(opened, Sizes(tokens=max_context * max_batch, sequences=max_batch, longest=max_context))
+    sizes = Sizes(tokens=max_context * max_batch, sequences=max_batch, longest=max_context)
+    return Loaded(opened, sizes)
 
 
 def jobs_for(

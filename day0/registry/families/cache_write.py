@@ -1,6 +1,6 @@
 """Entries of the step's tokens written into a cache."""
 
-from day0.registry.family import Family
+from day0.registry.family import Family, Impl
 
 FAMILY = Family(
     name="cache_write",
@@ -11,4 +11,13 @@ FAMILY = Family(
     infer=lambda s: {},
     flops=lambda s, c: 0.0,
     entries=lambda s, c: {"cache": 1.0},
+    impls=(
+        Impl(
+            backend="triton",
+            entry="day0_kernels.cache_write.kernel:cache_write",
+            formats={"cache": ("bf16", "fp16", "fp32")},
+            min_capability=(8, 0),
+            parity="cache_write/bf16",
+        ),
+    ),
 )
