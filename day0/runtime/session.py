@@ -29,14 +29,18 @@ from day0.runtime.step import Step, make_step
 from day0.runtime.storage import Storage
 
 
+# Rows of a prefill step: enough to fill the device.
+CHUNK = {"cpu": 512, "cuda": 8192}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
     """`tokens` all sequences together may hold, `sequences` at once, `chunk` rows of a prefill
-    step, `longest` tokens of one sequence (0: as many as all)."""
+    step (0: what suits the device), `longest` tokens of one sequence (0: as many as all)."""
 
     tokens: int = 4096
     sequences: int = 8
-    chunk: int = 512
+    chunk: int = 0
     longest: int = 0
 
 
@@ -60,7 +64,8 @@ class Session:
         self._dtype = DTYPES[recipe.plain]
         self._weights = weights
         self._lowered = lowered
-        self.limits = _limits(model, sizes)
+        chunk = sizes.chunk or CHUNK.get(device.type, CHUNK["cpu"])
+        self.limits = _limits(model, replace(sizes, chunk=chunk))
         self.storage = self._storage(self.limits)
         self.programs = self._programs(self.storage)
         self.graphs = self._captured(self.programs["decode"])
