@@ -93,8 +93,8 @@ class Dummy:
             return value.abs()
         if len(leaf.dims) == 1:
             return 1 + 0.1 * value if role == "norm" else 0.1 * value
-        fan_in = leaf.dims[-1]
-        return value * (1.0 if role == "router" else 1 / math.sqrt(fan_in))
+        # of normed rows: logits with a spread of two, at which no score saturates into ties
+        return value * ((2.0 if role == "router" else 1.0) / math.sqrt(leaf.dims[-1]))
 
 
 def load(
