@@ -17,11 +17,6 @@ class DecodeLaunch:
 
 
 @triton.jit
-def _add2(a, b, c, d):
-    return a + c, b + d
-
-
-@triton.jit
 def _add3(a, b, c, d, e, f):
     return a + d, b + e, c + f
 
@@ -45,7 +40,9 @@ def load_tile(p_state, o_v, live, DK: tl.constexpr, DV: tl.constexpr):
 @triton.jit
 def delta_step(s, q, k, qk, v, beta):
     """(new state, output) from the decayed state; q, k [DK], qk = q . k, v [BV]."""
-    from_k, from_q = tl.reduce((s * k[:, None], s * q[:, None]), 0, _add2)
-    delta = beta * (v - from_k)
+    # Two sums, although one reduction of both would save barriers: it would hold two products as
+    # large as the state in registers.
+    delta = beta * (v - tl.sum(s * k[:, None], axis=0))
     # q^T (S + k delta) without a second pass over the new state
-    return s + k[:, None] * delta[None, :], from_q + qk * delta
+    out = tl.sum(s * q[:, None], axis=0) + qk * delta
+    return s + k[:, None] * delta[None, :], out

@@ -11,7 +11,7 @@ from day0_kernels.common.activations import sigmoid
 from day0_kernels.common.arguments import check_choice, check_power_of_two, check_shape
 from day0_kernels.common.gates import log2_decay
 from day0_kernels.common.recurrence import delta_step, load_tile, normalised_pair
-from day0_kernels.common.short_step import convolved, next_tail, store_tail
+from day0_kernels.common.short_step import silu, store_tail, taps, window
 from day0_kernels.kda.launch import FusedLaunch, fused_launch
 
 
@@ -61,7 +61,9 @@ def decode_fused_kernel(
     s, offsets = load_tile(p_state, o_v, live, DK, DV)
     rate = tl.exp(tl.load(a_log + i_h).to(tl.float32))
     f = tl.load(gate + i_s * stride_gate + i_h * DK + o_k).to(tl.float32)
-    f += tl.load(dt_bias + i_h * DK + o_k).to(tl.float32)
+    bias = tl.load(dt_bias + i_h * DK + o_k).to(tl.float32)
+    # a plain sum, as a reduction for the reason that short_step.py gives
+    f = tl.sum(tl.where(tl.arange(0, 2)[:, None] == 0, f[None, :], bias[None, :]), axis=0)
     b_beta = sigmoid(tl.load(beta + i_s * stride_beta + i_h).to(tl.float32))
     norm = tl.load(norm_weight + o_v).to(tl.float32)
     z = tl.load(norm_gate + i_s * stride_norm_gate + i_h * DV + o_v).to(tl.float32)
@@ -70,21 +72,21 @@ def decode_fused_kernel(
     c_q = i_h * DK + o_k
     c_k = H * DK + c_q
     c_v = 2 * H * DK + i_h * DV + o_v
-    b_q = convolved(p_x, conv_weight, p_tail, c_q, live, stride_tail, WIDTH)
-    b_k = convolved(p_x, conv_weight, p_tail, c_k, live, stride_tail, WIDTH)
-    b_v = convolved(p_x, conv_weight, p_tail, c_v, live, stride_tail, WIDTH)
-    tail_q = next_tail(p_x, p_tail, c_q, live, stride_tail, WIDTH)
-    tail_k = next_tail(p_x, p_tail, c_k, live, stride_tail, WIDTH)
-    tail_v = next_tail(p_x, p_tail, c_v, live, stride_tail, WIDTH)
+    rows_q = window(p_x, p_tail, c_q, live, stride_tail, WIDTH)
+    rows_k = window(p_x, p_tail, c_k, live, stride_tail, WIDTH)
+    rows_v = window(p_x, p_tail, c_v, live, stride_tail, WIDTH)
+    b_q = silu(tl.sum(rows_q.to(tl.float32) * taps(conv_weight, c_q, WIDTH), axis=0))
+    b_k = silu(tl.sum(rows_k.to(tl.float32) * taps(conv_weight, c_k, WIDTH), axis=0))
+    b_v = silu(tl.sum(rows_v.to(tl.float32) * taps(conv_weight, c_v, WIDTH), axis=0))
+    tl.debug_barrier()
+    store_tail(rows_q, p_tail, c_q, stride_tail, WIDTH)
+    store_tail(rows_k, p_tail, c_k, stride_tail, WIDTH)
+    store_tail(rows_v, p_tail, c_v, stride_tail, WIDTH)
 
     b_q, b_k, overlap = normalised_pair(b_q, b_k, output_scale)
     s *= tl.exp2(log2_decay(f, rate, lower_bound, BOUNDED))[:, None]
     s, out = delta_step(s, b_q, b_k, overlap, b_v, b_beta)
     tl.store(p_state + offsets, s.to(state.dtype.element_ty))
-    tl.debug_barrier()
-    store_tail(tail_q, p_tail, c_q, stride_tail, WIDTH)
-    store_tail(tail_k, p_tail, c_k, stride_tail, WIDTH)
-    store_tail(tail_v, p_tail, c_v, stride_tail, WIDTH)
     out *= tl.rsqrt(tl.sum(out * out, axis=0) / DV + norm_eps) * norm * sigmoid(z)
     tl.store(o + i_s * stride_o + i_h * DV + o_v, out.to(o.dtype.element_ty))
 
@@ -134,7 +136,7 @@ def run(
     check_power_of_two("value_dim", value_dim, 16, 128)
     tokens, channels = x.shape[0], num_heads * (2 * head_dim + value_dim)
     width = conv_weight.shape[-1]
-    check_choice("the width of conv_weight", str(width), ("2", "3", "4"))
+    check_choice("the width of conv_weight", str(width), ("2", "4"))
     check_shape("x", x, "N, n*(2*dk+dv)", (tokens, channels))
     check_shape("conv_weight", conv_weight, "C, 1, K", (channels, 1, width))
     if not conv_weight.is_contiguous():
