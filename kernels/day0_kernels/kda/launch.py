@@ -38,7 +38,14 @@ def decode_launch(*, num_programs: int, value_dim: int) -> DecodeLaunch:
     return DecodeLaunch(block_v=min(64, value_dim), num_warps=4)
 
 
-def fused_launch(*, value_dim: int) -> DecodeLaunch:
-    """Launch of the fused decode step: a head in one tile beats two (0.84 against 0.82 of the floor
-    at 256 sequences of 48 heads), although two would double the occupancy."""
-    return DecodeLaunch(block_v=value_dim, num_warps=4)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusedLaunch:
+    """Warps of a program, which has a whole head, and the bound of a thread's registers."""
+
+    num_warps: int
+    registers: int | None
+
+
+def fused_launch(*, head_dim: int, value_dim: int) -> FusedLaunch:
+    """Launch of the fused decode step."""
+    return FusedLaunch(num_warps=8 if head_dim * value_dim >= 128 * 128 else 4, registers=None)
