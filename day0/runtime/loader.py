@@ -93,6 +93,10 @@ class Dummy:
             return value.abs()
         if len(leaf.dims) == 1:
             return 1 + 0.1 * value if role == "norm" else 0.1 * value
+        if role == "embedding":
+            return (
+                value  # as large as the layers' outputs: tokens stay apart, and so do their experts
+            )
         # of normed rows: logits with a spread of two, at which no score saturates into ties
         return value * ((2.0 if role == "router" else 1.0) / math.sqrt(leaf.dims[-1]))
 

@@ -28,7 +28,6 @@ from day0.runtime.sampling import Sampling
 from day0.runtime.step import Step, make_step
 from day0.runtime.storage import Storage
 
-
 # Rows of a prefill step: enough to fill the device.
 CHUNK = {"cpu": 512, "cuda": 8192}
 
