@@ -62,7 +62,7 @@ Layers = Annotated[
 Without = Annotated[
     list[str] | None,
     typer.Option("--without", metavar="PASS", show_default=False,
-                 help="Leave an optional pass out (narrow); repeatable."),
+                 help="Leave an optional pass out (layout, narrow, fuse); repeatable."),
 ]  # fmt: skip
 MaxContext = Annotated[
     int | None,

@@ -1,6 +1,6 @@
 """A loaded model: logits, hidden rows, scores, and generation. `day0.load` gives one."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -64,7 +64,7 @@ class Session:
         self._weights = weights
         self._lowered = lowered
         chunk = sizes.chunk or CHUNK.get(device.type, CHUNK["cpu"])
-        self.limits = _limits(model, replace(sizes, chunk=chunk))
+        self.limits = _limits(lowered["prefill"].caches.values(), replace(sizes, chunk=chunk))
         self.storage = self._storage(self.limits)
         self.programs = self._programs(self.storage)
         self.graphs = self._captured(self.programs["decode"])
@@ -192,7 +192,7 @@ class Session:
         return self._lone[1], self.limits.page_size
 
     def _storage(self, limits: Limits) -> Storage:
-        caches = self.model.caches
+        caches = self._lowered["prefill"].caches
         dtypes = {name: _cache_dtype(self.recipe, cache) for name, cache in caches.items()}
         return Storage(
             caches,
@@ -276,7 +276,7 @@ def open_session(
         assert headers is not None, "files are read by their headers"
         files = Files(folder, headers)
     weights = load(
-        (weight for name, weight in model.weights.items() if name in used),
+        (weight for name, weight in lowered["prefill"].weights.items() if name in used),
         files=files,
         dummy=None if dummy_seed is None else Dummy(dummy_seed, place),
         dtype_of=weight_dtype(recipe),
@@ -318,8 +318,7 @@ def _cache_dtype(recipe: Recipe, cache: CacheSpec) -> torch.dtype:
     return DTYPES.get(recipe.cache(cache), DTYPES[recipe.plain])
 
 
-def _limits(model: Model, sizes: Sizes) -> Limits:
-    caches = model.caches.values()
+def _limits(caches: Collection[CacheSpec], sizes: Sizes) -> Limits:
     size = page_size(caches)
     num = {
         span: -(-sizes.tokens // size)

@@ -3,7 +3,7 @@
 from day0.ir.tensor import TensorSpec
 from day0.registry.family import Family, Impl, Shapes, number, reference
 
-_PLAIN = ("fp32", "bf16", "fp16")
+PLAIN = ("fp32", "bf16", "fp16")
 
 
 def _out(shapes: Shapes) -> dict[str, TensorSpec]:
@@ -29,7 +29,7 @@ FAMILY = Family(
         Impl(
             backend="library",
             entry="day0_kernels.basic.library:linear",
-            formats={"weight": _PLAIN},
+            formats={"weight": PLAIN},
             attrs={"groups": (1,)},
         ),
     ),
