@@ -225,12 +225,13 @@ class Engine:
         )
         logits = self._run(step, inputs)
         self.steps.append((phase, len(ids)))
+        greedy = logits.argmax(-1).tolist()  # of all rows by one question to the device
         events = []
         for row, (request, rows) in enumerate(batch):
             request.done += rows
             self._forget(request)
             if request.pending == 0:
-                events.append(self._produce(request, logits[row]))
+                events.append(self._produce(request, logits[row], greedy[row]))
         return events
 
     def _forget(self, request: Request) -> None:
@@ -243,11 +244,12 @@ class Engine:
                     self._pages[span].give([table[number]])
                     table[number] = 0
 
-    def _produce(self, request: Request, logits: torch.Tensor) -> Event:
-        sampling = request.sampling
-        token = next_token(
-            logits, sampling, position=len(request.tokens), produced=len(request.produced)
-        )
+    def _produce(self, request: Request, logits: torch.Tensor, greedy: int) -> Event:
+        """`greedy`: the place of the largest logit."""
+        sampling, produced = request.sampling, len(request.produced)
+        token = greedy
+        if sampling.temperature or (produced < sampling.min_new_tokens and sampling.stop_ids):
+            token = next_token(logits, sampling, position=len(request.tokens), produced=produced)
         request.tokens.append(token)
         finish = ""
         if token in sampling.stop_ids:

@@ -58,14 +58,28 @@ def make_step(
         width = max(map(len, rows), default=0)
         return torch.tensor([row + [0] * (width - len(row)) for row in rows], dtype=torch.int64)
 
+    fields = {
+        "cu_seqlens": cu_seqlens,
+        "positions": positions,
+        "seq": seq,
+        "start": start,
+        "length": length,
+        "slot": torch.tensor(slots, dtype=torch.int64),
+        "last": torch.arange(int(ends[-1])) if all_rows else ends - 1,
+    }
+    pages = {span: table(rows) for span, rows in tables.items()}
+    placed = _together([*fields.values(), *pages.values()], device)
     return Step(
         phase=phase,
-        cu_seqlens=cu_seqlens.to(device),
-        positions=positions.to(device),
-        seq=seq.to(device),
-        start=start.to(device),
-        length=length.to(device),
-        slot=torch.tensor(slots, dtype=torch.int64).to(device),
-        last=(torch.arange(int(ends[-1])) if all_rows else ends - 1).to(device),
-        tables={span: table(rows).to(device) for span, rows in tables.items()},
+        **dict(zip(fields, placed, strict=False)),
+        tables=dict(zip(pages, placed[len(fields) :], strict=True)),
     )
+
+
+def _together(tensors: list[torch.Tensor], device: torch.device) -> list[torch.Tensor]:
+    """The tensors on the device by one copy: a step of few tokens is ruled by how many there are."""
+    if device.type == "cpu":
+        return tensors
+    packed = torch.cat([tensor.flatten() for tensor in tensors]).to(device)
+    parts = packed.split([tensor.numel() for tensor in tensors])
+    return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
