@@ -77,7 +77,7 @@ def make_step(
 
 
 def _together(tensors: list[torch.Tensor], device: torch.device) -> list[torch.Tensor]:
-    """The tensors on the device by one copy: a step of few tokens is ruled by how many there are."""
+    """The tensors on the device by one copy: steps of few tokens are ruled by how many there are."""
     if device.type == "cpu":
         return tensors
     packed = torch.cat([tensor.flatten() for tensor in tensors]).to(device)
