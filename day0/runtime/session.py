@@ -25,7 +25,7 @@ from day0.runtime.pools import page_size, spans
 from day0.runtime.program import Program, Watch
 from day0.runtime.request import Request
 from day0.runtime.sampling import Sampling
-from day0.runtime.step import Step, make_step
+from day0.runtime.step import Step, make_step, placed
 from day0.runtime.storage import Storage
 
 # Rows of a prefill step: enough to fill the device.
@@ -81,7 +81,8 @@ class Session:
         def run(step: Step, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
             return self.run(step, inputs)[self.logits_name]
 
-        return Engine(run, self.limits, self._device, history=self.history)
+        # steps are made on the CPU: `run` places them, or puts them into a graph's buffers
+        return Engine(run, self.limits, torch.device("cpu"), history=self.history)
 
     @property
     def history(self) -> int:
@@ -112,7 +113,8 @@ class Session:
             found = self.graphs.run(step, inputs)
             if found is not None:
                 return found
-        return program.run(step, inputs, keep=keep, watch=watch)
+        inputs = {name: value.to(self._device) for name, value in inputs.items()}
+        return program.run(placed(step, self._device), inputs, keep=keep, watch=watch)
 
     def logits(self, ids: Sequence[int], *, chunks: Sequence[int] = ()) -> torch.Tensor:
         """[T, V] in fp32: logits after each of `ids`. `chunks`: prefill in pieces of these
@@ -214,6 +216,7 @@ class Session:
             table_widths={
                 span: min(longest, count) for span, count in self.limits.num_pages.items()
             },
+            device=self._device,
         )
 
     def _programs(self, storage: Storage) -> dict[str, Program]:
