@@ -2,26 +2,25 @@
 
 from dataclasses import dataclass
 
-import triton
-
-SMALL = 264  # tokens that two programs a multiprocessor hold at once on an H200
+FEW = 132  # tokens: one program for each multiprocessor of an H200
+MOST_HELD = 16  # sources in registers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MixLaunch:
-    """`tile`: all sources side by side in blocks of `block` channels, else one after another."""
+    """`held`: all sources at once in registers (16 warps), else one after another; `registers` of
+    a thread at most (None: what the compiler takes)."""
 
-    tile: bool
-    num_warps: int
-    block: int = 0
+    held: bool
+    num_warps: int = 16
+    registers: int | None = None
 
 
 def mix_launch(
     capability: tuple[int, int], *, num_tokens: int, channels: int, num_sources: int
 ) -> MixLaunch:
-    """Guess of 2026-12-01, before any run."""
-    if num_tokens <= SMALL:
-        block = 16384 // triton.next_power_of_2(num_sources)
-        block = min(block, triton.next_power_of_2(channels))
-        return MixLaunch(tile=True, num_warps=16 if channels > 1024 else 4, block=block)
-    return MixLaunch(tile=False, num_warps=16 if channels > 4096 else 8)
+    """Guess of 2026-12-01, before its run: few tokens wait for one load and one reduction, many
+    want several programs a multiprocessor."""
+    if num_tokens <= FEW and num_sources <= MOST_HELD:
+        return MixLaunch(held=True)
+    return MixLaunch(held=False, num_warps=8)
