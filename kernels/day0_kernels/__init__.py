@@ -19,13 +19,13 @@ OPS = (
     "cache_write",
     "attn_residual",
     "mla",
+    "hyper_connection",
 )
 
 # Folders with definitions alone: nothing to compare them with here, so no cases either.
 DEFINITIONS = (
     "compress",
     "gqa",
-    "hyper_connection",
     "indexer",
     "lightning",
     "ngram_embedding",
