@@ -28,6 +28,10 @@ class Request:
         return self.tokens[len(self.prompt) :]
 
     @property
+    def num_produced(self) -> int:
+        return len(self.tokens) - len(self.prompt)
+
+    @property
     def most(self) -> int:
         """Tokens it may have in the end."""
         return len(self.prompt) + self.sampling.max_new_tokens

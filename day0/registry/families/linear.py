@@ -14,6 +14,13 @@ def _out(shapes: Shapes) -> dict[str, TensorSpec]:
     return {"y": TensorSpec(dims=(shapes.rows("x"), out))}
 
 
+def _small(shapes: Shapes) -> tuple[str, ...]:
+    """Three products instead of one pay where the matrix is small: a router."""
+    out = int(shapes.weights["weight"].dims[0])
+    reasons = [] if out <= 1024 else [f"{out:,} outputs (takes up to 1,024)"]
+    return tuple(reasons + (["a bias"] if "bias" in shapes.weights else []))
+
+
 FAMILY = Family(
     name="linear",
     rowwise=True,
@@ -26,6 +33,15 @@ FAMILY = Family(
     flops=lambda s, c: 2.0 * s.size("weight"),
     impls=(
         reference("day0_kernels.basic.reference:linear"),
+        Impl(
+            backend="triton",
+            entry="day0_kernels.basic.precise:linear",
+            formats={"weight": ("fp32",)},
+            attrs={"groups": (1,)},
+            limits=_small,
+            min_capability=(9, 0),
+            parity="basic/precise-bf16",
+        ),
         Impl(
             backend="library",
             entry="day0_kernels.basic.library:linear",

@@ -7,7 +7,7 @@ import triton
 
 from day0_kernels.common.workspace import Shapes, total_bytes
 
-PROGRAMS = 264  # two for each multiprocessor of an H200
+PROGRAMS = 256  # about two for each multiprocessor of an H200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,20 +40,22 @@ def columns(num_streams: int) -> int:
 def read_launch(
     capability: tuple[int, int], *, num_tokens: int, width: int, num_streams: int
 ) -> ReadLaunch:
-    """Guess of 2026-12-01, before any run."""
-    block_tokens = 16 if num_tokens <= 128 else 64
-    block_k = 128
+    """Swept on an H200 on 2026-12-01 with 4 streams of 4,096 channels."""
+    few = num_tokens <= 128
+    block_tokens, block_k = (16, 256) if few else (128, 64)
     steps_in_all = triton.cdiv(width, block_k)
     tiles = triton.cdiv(num_tokens, block_tokens)
     splits = min(max(PROGRAMS // max(tiles, 1), 1), steps_in_all, 64)
     steps = triton.cdiv(steps_in_all, splits)
-    hidden = width // num_streams
+    hidden = int(triton.next_power_of_2(width // num_streams))
     return ReadLaunch(
         block_tokens=block_tokens,
         block_k=block_k,
         steps=steps,
         splits=triton.cdiv(steps_in_all, steps),
-        block_hidden=min(int(triton.next_power_of_2(hidden)), 512 if num_tokens <= 128 else 2048),
+        block_hidden=min(hidden, 1024 if few else 2048),
+        num_warps=4 if few else 8,
+        num_stages=2 if few else 4,
     )
 
 
@@ -65,6 +67,6 @@ def workspace_bytes(
     return total_bytes(launch.shapes(num_tokens, num_streams))
 
 
-def write_launch(hidden: int) -> tuple[int, int]:
+def write_launch(num_tokens: int, hidden: int) -> tuple[int, int]:
     """(channels of a program, warps)."""
-    return min(int(triton.next_power_of_2(hidden)), 1024), 4
+    return min(int(triton.next_power_of_2(hidden)), 512 if num_tokens <= 128 else 2048), 4

@@ -11,6 +11,7 @@ import triton.language as tl
 
 from day0_kernels.common.activations import sigmoid
 from day0_kernels.common.arguments import capability, check_choice, check_shape
+from day0_kernels.common.products import dot_fp32
 from day0_kernels.common.workspace import cut
 from day0_kernels.hyper_connection.launch import ReadLaunch, read_launch
 
@@ -24,7 +25,7 @@ def project_kernel(
     BK: tl.constexpr, STEPS: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     """Grid (T / BT, K / (BK * STEPS)): part [splits, T, columns] of fn x, squares [splits, T] of
-    sum x^2. fn is fp32: a 16-bit x meets it in two halves, whose sum keeps 16 bits of it."""
+    sum x^2."""
     COLUMNS: tl.constexpr = 2 * MP * MP
     token = tl.program_id(0) * BT + tl.arange(0, BT)
     split = tl.program_id(1)
@@ -45,9 +46,7 @@ def project_kernel(
         if EXACT:
             acc = tl.dot(b_x, b_fn, acc, input_precision="ieee")
         else:
-            high = b_fn.to(b_x.dtype)
-            acc = tl.dot(b_x, high, acc)
-            acc = tl.dot(b_x, (b_fn - high.to(tl.float32)).to(b_x.dtype), acc)
+            acc = dot_fp32(b_x, b_fn, acc)
         wide = b_x.to(tl.float32)
         total += tl.sum(wide * wide, axis=1)
     at = split.to(tl.int64) * tokens + token

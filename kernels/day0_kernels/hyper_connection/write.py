@@ -53,7 +53,7 @@ def hyper_write(
         check_shape("mix", mix, "T, m*m", (rows, num_streams**2))
     if rows == 0:
         return
-    block, num_warps = write_launch(hidden)
+    block, num_warps = write_launch(rows, hidden)
     write_kernel[(rows, triton.cdiv(hidden, block))](
         x, update, post, post if mix is None else mix, y, x.stride(0), update.stride(0),
         y.stride(0), H=hidden, BH=block, M=num_streams, MIX=mix is not None, num_warps=num_warps,
