@@ -43,10 +43,7 @@ def project_kernel(
                       mask=(token < tokens)[:, None] & (k < K)[None, :], other=0.0)  # fmt: skip
         b_fn = tl.load(fn + row[None, :] * stride_fn + k[:, None],
                        mask=valid[None, :] & (k < K)[:, None], other=0.0)  # fmt: skip
-        if EXACT:
-            acc = tl.dot(b_x, b_fn, acc, input_precision="ieee")
-        else:
-            acc = dot_fp32(b_x, b_fn, acc)
+        acc = tl.dot(b_x, b_fn, acc, input_precision="ieee") if EXACT else dot_fp32(b_x, b_fn, acc)
         wide = b_x.to(tl.float32)
         total += tl.sum(wide * wide, axis=1)
     at = split.to(tl.int64) * tokens + token
