@@ -13,7 +13,7 @@ from day0.errors import Day0Error
 if TYPE_CHECKING:
     from day0.analysis.analyze import Analysis
 
-FORMATS = ("human", "json", "md", "html")
+FORMATS = ("human", "json", "md", "html", "recipe-yaml")
 
 
 def analyze(
@@ -75,6 +75,10 @@ def _show(result: "Analysis", format: str, out: Path | None) -> None:
         from day0.report import markdown
 
         emit_text(markdown.render(analysis_page(data)), out)
+    elif format == "recipe-yaml":
+        from day0.report import recipe_yaml
+
+        emit_text(recipe_yaml.render(data), out)
     else:
         from day0.report import html
 

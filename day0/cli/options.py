@@ -18,7 +18,7 @@ Quant = Annotated[
 ]
 Format = Annotated[str, typer.Option("--format", help="human or json.", metavar="NAME")]
 ReportFormat = Annotated[
-    str, typer.Option("--format", help="human, json, md or html.", metavar="NAME")
+    str, typer.Option("--format", help="human, json, md, html or recipe-yaml.", metavar="NAME")
 ]
 Out = Annotated[
     Path | None, typer.Option("--out", help="Write the report to this file.", show_default=False)

@@ -147,7 +147,5 @@ def _diagram(diagram: Diagram, level: int) -> Iterator[str]:
     if mermaid.fits(flow, diagram):
         yield f"```mermaid\n{flow}```"
     else:
-        yield (
-            f"{len(diagram.nodes)} boxes and {len(diagram.edges)} arrows are more than GitHub draws; "
-            "the HTML report shows them."
-        )
+        count = f"{len(diagram.nodes)} boxes and {len(diagram.edges)} arrows"
+        yield f"{count} are more than GitHub draws; the HTML report shows them."

@@ -17,8 +17,8 @@ class Cell:
     """One shown figure or word.
 
     `value`: the exact number behind the text, for sorting and for those who ask. `tone`: one of
-    TONES or a series. `facts`: paths of the facts it rests on. `code`: a name, shown in a fixed-width font.
-    `anchor`: the name under which other places link to it.
+    TONES or a series. `facts`: paths of the facts it rests on. `code`: a name, shown in a
+    fixed-width font. `anchor`: the name under which other places link to it.
     """
 
     text: str
@@ -157,7 +157,7 @@ class Diagram:
 
     @property
     def labelled(self) -> bool:
-        """Whether each arrow has room for its own words; else a line beside the diagram has them."""
+        """Whether each arrow has room for its own words; else a line of text has them."""
         return sum(bool(edge.label) for edge in self.edges) < 16
 
 

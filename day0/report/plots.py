@@ -6,6 +6,7 @@ light and the dark theme. Texts stay texts.
 
 import io
 import re
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -23,7 +24,7 @@ MARK = "#010205"
 _VARIABLES = {INK: "var(--ink-2)", GRID: "var(--line)", MARK: "var(--bad)"} | {
     stand_in: f"var(--series-{number})" for number, stand_in in enumerate(SERIES)
 }
-_SETTINGS = {
+_SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.family": "DejaVu Sans",  # part of matplotlib; the page sets its own
     "font.size": 9,
@@ -41,9 +42,12 @@ _SETTINGS = {
     "grid.linewidth": 0.6,
     "legend.frameon": False,
 }
+_NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 _SIZE = re.compile(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>')
-_UNUSED_ID = re.compile(r' id="(?:figure|axes|patch|line2d|text|xtick|ytick|matplotlib\.axis|'
-                        r'legend|FillBetweenPolyCollection|PolyCollection|LineCollection)_?\d*"')  # fmt: skip
+_UNUSED_ID = re.compile(
+    r' id="(?:figure|axes|patch|line2d|text|xtick|ytick|matplotlib\.axis|legend|'
+    r'FillBetweenPolyCollection|PolyCollection|LineCollection)_?\d*"'
+)
 
 
 def svg(plot: Plot) -> str:
@@ -56,7 +60,7 @@ def svg(plot: Plot) -> str:
         _lines(axes, plot)
         _axes(axes, plot)
         written = io.StringIO()
-        figure.savefig(written, format="svg", transparent=True, metadata={"Date": None})
+        figure.savefig(written, format="svg", transparent=True, metadata=_NO_METADATA)
     return _page_colours(written.getvalue(), plot)
 
 

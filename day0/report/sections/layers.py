@@ -9,7 +9,6 @@ from day0.report.model_map import model_map
 from day0.report.numbers import spans
 from day0.report.parts import (
     Choice,
-    Diagram,
     Part,
     Section,
     Strip,
@@ -72,12 +71,8 @@ def _flows(report: Mapping[str, Any], kinds: tuple[LayerKind, ...]) -> Choice:
     around = [op for op in main["ops"] if layer_of(op["id"]) < 0]
     title = "Before and after the layers"
     options.append((title, (flow("around", title, around, main, report),)))
-    options += [
-        (f"draft {name}", (_draft(name, graph, report),))
-        for name, graph in report["drafts"].items()
-    ]
+    for name, graph in report["drafts"].items():
+        title = f"Dataflow of the draft {name}"
+        parts = (flow(f"draft-{name}", title, graph["ops"], graph, report),)
+        options.append((f"draft {name}", parts))
     return Choice(name="flows", options=tuple(options))
-
-
-def _draft(name: str, graph: Mapping[str, Any], report: Mapping[str, Any]) -> Diagram:
-    return flow(f"draft-{name}", f"Dataflow of the draft {name}", graph["ops"], graph, report)
