@@ -20,7 +20,8 @@
   // Tables: a click on a column sorts by it, numbers from large to small first.
   const value = (row, column) => {
     const cell = row.cells[column];
-    return cell.dataset.value === undefined ? cell.textContent.trim() : Number(cell.dataset.value);
+    if (cell.dataset.value !== undefined) return Number(cell.dataset.value);
+    return (cell.querySelector("span") || cell).textContent.trim();
   };
   const compare = (one, two) => {
     if (typeof one === "number" && typeof two === "number") return one - two;
