@@ -25,6 +25,7 @@ def to_json(analysis: Analysis) -> dict[str, Any]:
         "schema": ANALYSIS_SCHEMA,
         "model": {
             "id": analysis.id,
+            "name": spec.name,
             "revision": analysis.revision,
             "origin": analysis.origin,
             "architectures": list(spec.architectures),

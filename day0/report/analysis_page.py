@@ -29,6 +29,7 @@ def analysis_page(report: Mapping[str, Any]) -> Page:
             proof(report),
             facts(report),
         ),
-        made_by=f"day0 {__version__}, schema {report['schema']}",
+        made_by=f"day0 {__version__}, schema {report['schema']}: day0 analyze {model['id']} "
+        f"--quant {report['recipe']}",
         facts=tuple(fact["path"] for fact in report["facts"]),
     )

@@ -144,6 +144,8 @@ def _plot(plot: Plot) -> Iterator[str]:
 def _diagram(diagram: Diagram, level: int) -> Iterator[str]:
     flow = mermaid.flowchart(diagram)
     yield f"{'#' * level} {text(diagram.title)}"
+    if diagram.passing and not diagram.labelled:
+        yield f"Dotted arrows carry: {text(', '.join(diagram.passing))}."
     if mermaid.fits(flow, diagram):
         yield f"```mermaid\n{flow}```"
     else:

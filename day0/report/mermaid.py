@@ -30,7 +30,9 @@ def flowchart(diagram: Diagram) -> str:
     ids = {node.id: f"n{number}" for number, node in enumerate(diagram.nodes)}
     lines = ["flowchart TD"]
     lines += [f"  {ids[node.id]}{_box(node)}" for node in diagram.nodes]
-    lines += [f"  {ids[edge.source]} {_arrow(edge)} {ids[edge.target]}" for edge in diagram.edges]
+    for edge in diagram.edges:
+        words = edge.label if diagram.labelled else ""
+        lines.append(f"  {ids[edge.source]} {_arrow(edge, words)} {ids[edge.target]}")
     for tone, style in _CLASSES.items():
         members = [ids[node.id] for node in diagram.nodes if node.tone == tone]
         if members:
@@ -57,6 +59,6 @@ def _lines(node: Node) -> tuple[str, ...]:
     return node.label, node.remark, f"keeps {node.keeps}" if node.keeps else ""
 
 
-def _arrow(edge: Edge) -> str:
+def _arrow(edge: Edge, words: str) -> str:
     stroke = "-.->" if edge.style else "-->"
-    return f'{stroke}|"{label(edge.label)}"|' if edge.label else stroke
+    return f'{stroke}|"{label(words)}"|' if words else stroke

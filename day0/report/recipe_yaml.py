@@ -28,7 +28,7 @@ EXPERT_STRATEGIES = (
 def recipe(report: Mapping[str, Any]) -> dict[str, Any]:
     """The recipe as plain data. `report`: schema day0.analysis/1."""
     model, params = report["model"], report["params"]
-    name = model["id"].removeprefix("catalog:").replace("--", "/").partition("@")[0]
+    name = model["name"].partition("@")[0]
     title = name.rpartition("/")[2] or name
     experts = "experts" in params["by_role"]
     total, active = _count(params["total"]), _count(params["active"])

@@ -41,6 +41,9 @@
     body.append(...[...body.rows].sort((a, b) => sign * compare(value(a, column), value(b, column))));
   }));
 
+  // Rows with long words are cut until one is asked for.
+  each("tr:has(.long)", (row) => row.addEventListener("click", () => row.classList.toggle("open")));
+
   // Alternatives: tabs, and layers of the strip that lead to them.
   const choose = (choice, number) => {
     const tabs = [...choice.querySelectorAll('[role="tab"]')];

@@ -9,7 +9,7 @@ from day0.report.parts import Section, Table, amount, size, whole, word
 
 COLUMNS = (
     *("verdict", "family", "shapes", "ops", "layers", "params", "flops/token", "bytes/token"),
-    *("attributes", "implementation or reasons"),
+    *("implementation or reasons", "attributes"),
 )
 
 
@@ -25,8 +25,11 @@ def operators(report: Mapping[str, Any]) -> Section:
             amount(entry["params"]),
             amount(entry["flops_per_token"]),
             size(entry["bytes_per_token"]),
+            word(
+                entry["impl"] if entry["verdict"] == "reuse" else "; ".join(entry["reasons"]),
+                code=entry["verdict"] == "reuse",
+            ),
             word(", ".join(f"{key}={value}" for key, value in entry["attrs"].items()), code=True),
-            word(entry["impl"] if entry["verdict"] == "reuse" else "; ".join(entry["reasons"])),
         )
         for entry in report["inventory"]
     )
