@@ -5,6 +5,7 @@ from typing import Any
 
 from day0 import __version__
 from day0.report.parts import Page
+from day0.report.sections.costs import cost, stored
 from day0.report.sections.evidence import facts, findings, proof
 from day0.report.sections.layers import layers
 from day0.report.sections.memory import caches
@@ -25,6 +26,8 @@ def analysis_page(report: Mapping[str, Any]) -> Page:
             layers(report),
             operators(report),
             caches(report),
+            cost(report),
+            stored(report),
             findings(report),
             proof(report),
             facts(report),
