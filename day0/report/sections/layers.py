@@ -73,6 +73,9 @@ def _flows(report: Mapping[str, Any], kinds: tuple[LayerKind, ...]) -> Choice:
     options.append((title, (flow("around", title, around, main, report),)))
     for name, graph in report["drafts"].items():
         title = f"Dataflow of the draft {name}"
-        parts = (flow(f"draft-{name}", title, graph["ops"], graph, report),)
-        options.append((f"draft {name}", parts))
+        note = Words(
+            text="Verdicts are of the trunk's operators; a draft's are not judged.", tone="dim"
+        )
+        diagram = flow(f"draft-{name}", title, graph["ops"], graph, report)
+        options.append((f"draft {name}", (note, diagram)))
     return Choice(name="flows", options=tuple(options))
