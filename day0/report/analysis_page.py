@@ -11,6 +11,7 @@ from day0.report.sections.layers import layers
 from day0.report.sections.memory import caches
 from day0.report.sections.operators import operators
 from day0.report.sections.overview import news, overview
+from day0.report.sections.plans import plans
 
 
 def analysis_page(report: Mapping[str, Any]) -> Page:
@@ -28,6 +29,7 @@ def analysis_page(report: Mapping[str, Any]) -> Page:
             caches(report),
             cost(report),
             stored(report),
+            *plans(report),
             findings(report),
             proof(report),
             facts(report),
