@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from day0.report.parts import Section
+from day0.report.sections.checks import checklist
 from day0.report.sections.plain import parts_of
 
 # key -> title and what the plan answers
@@ -16,7 +17,9 @@ PLANS = {
 
 
 def plans(report: Mapping[str, Any]) -> Iterator[Section]:
-    """One section for each plan that is there."""
+    """One section for each plan that is there, then the checklist."""
     for key, (title, lead) in PLANS.items():
         if report.get(key):
             yield Section(id=key, title=title, lead=lead, parts=parts_of(key, report[key]))
+    if report.get("checklist"):
+        yield checklist(report)
