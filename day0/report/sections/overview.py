@@ -1,7 +1,7 @@
 """What it is, in a few figures, and what is new."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from day0.report.dataflow import VERDICT_TONE
@@ -92,7 +92,7 @@ def _names(report: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "model", word(model["id"], code=True)
     if model["revision"]:
         yield "revision", word(model["revision"], code=True)
-    yield "read from", word(", ".join(report["read"]) or model["origin"])
+    yield "read from", word(_read(report["read"]) or model["origin"])
     yield "type", word(model["model_type"] or "no model_type", code=True)
     yield "architectures", word(", ".join(model["architectures"]), code=True)
     yield "dtype", word(model["dtype"], facts=("dtype",))
@@ -107,6 +107,11 @@ def _names(report: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "active per token", whole(params["active"])
     yield "checkpoint bytes", whole(report["bytes"]["checkpoint"])
     yield "recipe of this report", word(report["recipe"])
+
+
+def _read(files: Sequence[str]) -> str:
+    shown = ", ".join(files[:3])
+    return shown if len(files) <= 3 else f"{shown} and {len(files) - 3} more"
 
 
 def news(report: Mapping[str, Any]) -> Section:
