@@ -8,14 +8,15 @@ from day0.report.parts import Page
 from day0.report.sections.costs import cost, stored
 from day0.report.sections.evidence import facts, findings, proof
 from day0.report.sections.layers import layers
-from day0.report.sections.memory import caches
+from day0.report.sections.memory import caches, memory
 from day0.report.sections.operators import operators
 from day0.report.sections.overview import news, overview
 from day0.report.sections.plans import plans
 
 
 def analysis_page(report: Mapping[str, Any]) -> Page:
-    """`report`: schema day0.analysis/1. The page shows its numbers and computes none."""
+    """`report`: schema day0.analysis/1. The page shows its numbers, and sums and
+    products of them, and measures nothing of its own."""
     model = report["model"]
     return Page(
         title=model["id"],
@@ -27,6 +28,7 @@ def analysis_page(report: Mapping[str, Any]) -> Page:
             layers(report),
             operators(report),
             caches(report),
+            memory(report),
             cost(report),
             stored(report),
             *plans(report),

@@ -4,9 +4,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from day0.report.numbers import spans
-from day0.report.parts import Part, Plot, Section, Series, Table, Words, size, whole, word
+from day0.report.parts import (
+    Cell,
+    Part,
+    Plot,
+    Section,
+    Series,
+    Table,
+    Words,
+    size,
+    whole,
+    word,
+)
 from day0.report.plot_units import tokens
 
+BATCHES = (1, 8, 64)
 CACHE_COLUMNS = (
     *("cache", "growth", "format", "layers", "which", "bytes per token", "bytes per sequence"),
 )
@@ -53,6 +65,53 @@ def _growth(growth: Mapping[str, Any]) -> Plot:
         x_label="tokens",
         y_label="bytes of one sequence",
         log="xy",
+    )
+
+
+def memory(report: Mapping[str, Any]) -> Section:
+    """Weights as they are stored, and the caches of some batches beside them."""
+    weights = report["bytes"]["checkpoint"]
+    growth = report["memory"]["growth"]
+    lengths = growth["tokens"]
+    held = [sum(line["bytes"][at] for line in growth["caches"]) for at in range(len(lengths))]
+    rows = tuple(
+        (
+            Cell(text=tokens(row["tokens"]), value=row["tokens"]),
+            *(size(batch * row["bytes"]) for batch in BATCHES),
+            *(size(weights + batch * row["bytes"]) for batch in BATCHES[1:]),
+        )
+        for row in report["memory"]["sequence"]
+    )
+    columns = (
+        "tokens a sequence",
+        *(f"caches, batch {batch}" for batch in BATCHES),
+        *(f"with weights, batch {batch}" for batch in BATCHES[1:]),
+    )
+    plot = Plot(
+        name="memory",
+        title="Weights and caches, by length and batch",
+        series=tuple(
+            Series(
+                name=f"batch {batch}",
+                points=tuple(
+                    (at, weights + batch * one) for at, one in zip(lengths, held, strict=True)
+                ),
+            )
+            for batch in BATCHES
+        ),
+        x_unit="tokens",
+        y_unit="bytes",
+        x_label="tokens of each sequence",
+        y_label="bytes",
+        marks=(("weights alone", weights),),
+        log="xy",
+    )
+    return Section(
+        id="memory",
+        title="Memory",
+        lead=f"Weights as stored: {weights:,} B. Caches under recipe {report['recipe']}. "
+        "Activations and workspace come on top.",
+        parts=(Table(name="memory", columns=columns, rows=rows), plot),
     )
 
 
