@@ -5,6 +5,7 @@ light and the dark theme. Texts stay texts.
 """
 
 import io
+import math
 import re
 from typing import Any
 
@@ -12,7 +13,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from day0.report.parts import Plot
 from day0.report.plot_units import in_unit
@@ -89,6 +90,9 @@ def _axes(axes: Axes, plot: Plot) -> None:
         axes.set_yscale("log", base=2)
     else:
         axes.set_ylim(bottom=0)
+        if plot.y_unit == "bytes":
+            step = 2 ** math.floor(math.log2(max(axes.get_ylim()[1] / 3, 1)))
+            axes.yaxis.set_major_locator(MultipleLocator(step))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: in_unit(value, plot.x_unit)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: in_unit(value, plot.y_unit)))
     axes.minorticks_off()

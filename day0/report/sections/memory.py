@@ -104,7 +104,6 @@ def memory(report: Mapping[str, Any]) -> Section:
         x_label="tokens of each sequence",
         y_label="bytes",
         marks=(("weights alone", weights),),
-        log="xy",
     )
     return Section(
         id="memory",
