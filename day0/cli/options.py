@@ -17,6 +17,9 @@ Quant = Annotated[
     str, typer.Option("--quant", help="Recipe: fp32, bf16, fp8 or a FILE.yaml.", metavar="NAME")
 ]
 Format = Annotated[str, typer.Option("--format", help="human or json.", metavar="NAME")]
+ReportFormat = Annotated[
+    str, typer.Option("--format", help="human, json, md, html or recipe-yaml.", metavar="NAME")
+]
 Out = Annotated[
     Path | None, typer.Option("--out", help="Write the report to this file.", show_default=False)
 ]
