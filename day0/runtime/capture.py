@@ -44,9 +44,10 @@ class Graphs:
         self.capture_s: dict[int, float] = {}
 
     def run(self, step: Step, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor] | None:
-        """Outputs of the step; None for a batch larger than any graph."""
+        """Outputs of the step; None for one that is larger than any graph's buffers."""
         size = next((size for size in BUCKETS if size >= step.num_sequences), None)
-        if size is None:
+        wide = any(table.shape[1] > self._widths[span] for span, table in step.tables.items())
+        if size is None or wide:
             return None
         if size not in self._captured:
             self._captured[size] = self._capture(size, step, inputs)
