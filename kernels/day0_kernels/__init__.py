@@ -20,6 +20,7 @@ OPS = (
     "attn_residual",
     "mla",
     "hyper_connection",
+    "sparse_mla",
 )
 
 # Folders with definitions alone: nothing to compare them with here, so no cases either.
@@ -32,5 +33,4 @@ DEFINITIONS = (
     "sampling",
     "shared_kv",
     "sparse_gqa",
-    "sparse_mla",
 )
