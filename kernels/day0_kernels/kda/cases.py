@@ -107,6 +107,8 @@ def _decode_cases() -> tuple[Case, ...]:
               lengths=(1, 1, 1), carried=(0, 2), width=4),
         _case("fused-width2", "decode_fused", _heads(2, 16, 16, **SOFTPLUS), "interpret", "fp32",
               lengths=(1, 1), carried=(1,), width=2),
+        _case("fused-tiles", "decode_fused", _heads(1, 16, 64), "interpret", "fp32",
+              lengths=(1, 1, 1), carried=(0, 2), width=4),
         _case("decode-bf16", "decode", _heads(3), lengths=(1,) * 5, carried=(0, 2)),
         _case("decode-bf16-many", "decode", _heads(32), lengths=(1,) * 40, carried=(0, 2, 39)),
         _case("decode-bf16-d64", "decode", _heads(3, 64, 64), lengths=(1,) * 5, carried=(0, 2)),
