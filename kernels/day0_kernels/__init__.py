@@ -7,6 +7,7 @@ Importing the package, its references and its cases needs neither triton nor a G
 OPS = (
     "kda",
     "gdn",
+    "lightning",
     "short_conv",
     "gated_rmsnorm",
     "rmsnorm",
@@ -28,7 +29,6 @@ DEFINITIONS = (
     "compress",
     "gqa",
     "indexer",
-    "lightning",
     "ngram_embedding",
     "sampling",
     "shared_kv",

@@ -165,6 +165,28 @@ def solve(
     )  # fmt: skip
 
 
+def transition(
+    buffers: Buffers,
+    transition_a: torch.Tensor,
+    transition_b: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    *,
+    sizes: Sizes,
+    launch: ScanLaunch,
+    first: int,
+    count: int,
+) -> None:
+    """What the window's segments make of any state; layouts in segments.py."""
+    both = triton.cdiv(sizes.value_dim + sizes.head_dim, launch.block_v)
+    transition_kernel[(both, sizes.num_heads, sizes.num_sequences * launch.segments)](
+        buffers.w, buffers.kg, buffers.ut, buffers.decay, buffers.scale, transition_a,
+        transition_b, cu_seqlens, first, count, H=sizes.num_heads, DK=sizes.head_dim,
+        DV=sizes.value_dim, BT=launch.chunk, BV=launch.block_v, S=launch.segments,
+        SHARE=sizes.num_heads // sizes.num_key_heads, SCALAR=sizes.scalar, EXACT=sizes.exact,
+        num_warps=launch.scan_warps, num_stages=launch.scan_stages,
+    )  # fmt: skip
+
+
 def scan(
     buffers: Buffers,
     state: torch.Tensor,
@@ -187,11 +209,9 @@ def scan(
     form = {"SHARE": heads // sizes.num_key_heads, "SCALAR": sizes.scalar}
     tiles = triton.cdiv(sizes.value_dim, launch.block_v)
     if launch.segments > 1:
-        both = triton.cdiv(sizes.value_dim + sizes.head_dim, launch.block_v)
-        transition_kernel[(both, heads, sequences * launch.segments)](
-            buffers.w, buffers.kg, buffers.ut, buffers.decay, buffers.scale,
-            buffers.segment_a, buffers.segment_b, cu_seqlens, first, count,
-            num_warps=launch.scan_warps, num_stages=launch.scan_stages, **dims, **form,
+        transition(
+            buffers, buffers.segment_a, buffers.segment_b, cu_seqlens, sizes=sizes, launch=launch,
+            first=first, count=count,
         )  # fmt: skip
         chain_kernel[(tiles, heads, sequences)](
             buffers.segment_a, buffers.segment_b, state, buffers.carry, buffers.segment_state,

@@ -1,6 +1,7 @@
 """The decode step between the projections in one launch: conv, SiLU, recurrence, norm, gate.
 
-Letters as in decode.py; WIDTH taps of the convolution, C = H * (2 DK + DV) channels [q | k | v].
+Letters as in decode.py; BV value columns of a tile, WIDTH taps of the
+convolution, C = H * (2 DK + DV) channels [q | k | v].
 """
 
 import torch
@@ -10,7 +11,12 @@ import triton.language as tl
 from day0_kernels.common.activations import sigmoid
 from day0_kernels.common.arguments import check_choice, check_power_of_two, check_shape
 from day0_kernels.common.gates import log2_decay
-from day0_kernels.common.recurrence import delta_step, load_tile, normalised_pair
+from day0_kernels.common.recurrence import (
+    ask_ahead,
+    delta_step,
+    load_tile,
+    normalised_pair,
+)
 from day0_kernels.common.short_step import silu, store_tail, taps, window
 from day0_kernels.kda.launch import FusedLaunch, fused_launch
 
@@ -45,33 +51,45 @@ def decode_fused_kernel(
     H: tl.constexpr,
     DK: tl.constexpr,
     DV: tl.constexpr,
+    BV: tl.constexpr,
     WIDTH: tl.constexpr,
     BOUNDED: tl.constexpr,
+    AHEAD: tl.constexpr,
+    num_stages: tl.constexpr,
 ):
-    """Grid (H, N): a program has a whole head, because the norm spans its value channels."""
+    """Grid (H, N): a program has a whole head, because the norm spans its value channels.
+
+    The state goes through in DV / BV tiles; `num_stages` - 1 of them are on their way in shared
+    memory, so that registers limit neither their number nor that of the programs. AHEAD asks for
+    the state before anything else, into the L2 cache.
+    """
+    TILES: tl.constexpr = DV // BV
     i_h = tl.program_id(0).to(tl.int64)
     i_s = tl.program_id(1).to(tl.int64)
     o_k = tl.arange(0, DK)
-    o_v = tl.arange(0, DV)
     i_slot = tl.load(slot + i_s).to(tl.int64)
     live = tl.load(start + i_s) > 0
 
     p_state = state + i_slot * stride_slot + i_h * stride_head
-    # the bulk of the bytes is asked for first, all small ones before the first barrier
-    s, offsets = load_tile(p_state, o_v, live, DK, DV)
+    if AHEAD:
+        if live:
+            ask_ahead(p_state, DK * DV)
+    # all small loads stand before the first barrier
     rate = tl.exp(tl.load(a_log + i_h).to(tl.float32))
     f = tl.load(gate + i_s * stride_gate + i_h * DK + o_k).to(tl.float32)
     bias = tl.load(dt_bias + i_h * DK + o_k).to(tl.float32)
     # a plain sum, as a reduction for the reason that short_step.py gives
     f = tl.sum(tl.where(tl.arange(0, 2)[:, None] == 0, f[None, :], bias[None, :]), axis=0)
     b_beta = sigmoid(tl.load(beta + i_s * stride_beta + i_h).to(tl.float32))
-    norm = tl.load(norm_weight + o_v).to(tl.float32)
-    z = tl.load(norm_gate + i_s * stride_norm_gate + i_h * DV + o_v).to(tl.float32)
+    tile = tl.arange(0, TILES)[:, None]
+    c_o = tile * BV + tl.arange(0, BV)[None, :]
+    norm = tl.load(norm_weight + c_o).to(tl.float32)
+    z = tl.load(norm_gate + i_s * stride_norm_gate + i_h * DV + c_o).to(tl.float32)
     p_x = x + i_s * stride_x
     p_tail = tail + i_slot * stride_conv
     c_q = i_h * DK + o_k
     c_k = H * DK + c_q
-    c_v = 2 * H * DK + i_h * DV + o_v
+    c_v = 2 * H * DK + i_h * DV + tl.arange(0, DV)
     rows_q = window(p_x, p_tail, c_q, live, stride_tail, WIDTH)
     rows_k = window(p_x, p_tail, c_k, live, stride_tail, WIDTH)
     rows_v = window(p_x, p_tail, c_v, live, stride_tail, WIDTH)
@@ -84,11 +102,18 @@ def decode_fused_kernel(
     store_tail(rows_v, p_tail, c_v, stride_tail, WIDTH)
 
     b_q, b_k, overlap = normalised_pair(b_q, b_k, output_scale)
-    s *= tl.exp2(log2_decay(f, rate, lower_bound, BOUNDED))[:, None]
-    s, out = delta_step(s, b_q, b_k, overlap, b_v, b_beta)
-    tl.store(p_state + offsets, s.to(state.dtype.element_ty))
-    out *= tl.rsqrt(tl.sum(out * out, axis=0) / DV + norm_eps) * norm * sigmoid(z)
-    tl.store(o + i_s * stride_o + i_h * DV + o_v, out.to(o.dtype.element_ty))
+    keep = tl.exp2(log2_decay(f, rate, lower_bound, BOUNDED))
+    b_v = tl.reshape(b_v, (TILES, BV))
+    out = tl.zeros((TILES, BV), tl.float32)
+    for i in tl.range(0, TILES, num_stages=num_stages):
+        s, offsets = load_tile(p_state, i * BV + tl.arange(0, BV), live, DK, DV)
+        values = tl.sum(tl.where(tile == i, b_v, 0.0), axis=0)
+        s, part = delta_step(s * keep[:, None], b_q, b_k, overlap, values, b_beta)
+        tl.store(p_state + offsets, s.to(state.dtype.element_ty))
+        out = tl.where(tile == i, part[None, :], out)
+    squares = tl.sum(tl.sum(out * out, axis=1), axis=0)
+    out *= tl.rsqrt(squares / DV + norm_eps) * norm * sigmoid(z)
+    tl.store(o + i_s * stride_o + i_h * DV + c_o, out.to(o.dtype.element_ty))
 
 
 def kda_decode_fused(
@@ -121,7 +146,7 @@ def kda_decode_fused(
         x, conv_weight, tail, gate, beta, a_log, dt_bias, state, norm_gate, norm_weight, o,
         slot, start, num_heads=num_heads, head_dim=head_dim, value_dim=value_dim, decay=decay,
         lower_bound=lower_bound, norm_eps=norm_eps,
-        launch=fused_launch(head_dim=head_dim, value_dim=value_dim),
+        launch=fused_launch(num_programs=x.shape[0] * num_heads, value_dim=value_dim),
     )  # fmt: skip
 
 
@@ -153,6 +178,7 @@ def run(
         slot, start, x.stride(0), tail.stride(0), tail.stride(1), gate.stride(0),
         beta.stride(0), state.stride(0), state.stride(1), norm_gate.stride(0), o.stride(0),
         lower_bound if decay == "bounded" else 0.0, head_dim**-0.5, norm_eps,
-        H=num_heads, DK=head_dim, DV=value_dim, WIDTH=width,
-        BOUNDED=decay == "bounded", num_warps=launch.num_warps, maxnreg=launch.registers,
+        H=num_heads, DK=head_dim, DV=value_dim, BV=launch.block_v, WIDTH=width,
+        BOUNDED=decay == "bounded", AHEAD=launch.ahead and state.is_cuda,
+        num_warps=launch.num_warps, num_stages=launch.stages,
     )  # fmt: skip

@@ -40,12 +40,15 @@ def decode_launch(*, num_programs: int, value_dim: int) -> DecodeLaunch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusedLaunch:
-    """Warps of a program, which has a whole head, and the bound of a thread's registers."""
+    """Value columns of a tile of the state, warps, tiles on their way plus one, and `ahead`:
+    whether the state is asked for before the convolution."""
 
+    block_v: int
     num_warps: int
-    registers: int | None
+    stages: int
+    ahead: bool
 
 
-def fused_launch(*, head_dim: int, value_dim: int) -> FusedLaunch:
-    """Launch of the fused decode step."""
-    return FusedLaunch(num_warps=8 if head_dim * value_dim >= 128 * 128 else 4, registers=None)
+def fused_launch(*, num_programs: int, value_dim: int) -> FusedLaunch:
+    """Launch of the fused decode step; `num_programs` is sequences times heads."""
+    return FusedLaunch(block_v=min(32, value_dim), num_warps=4, stages=4, ahead=True)
