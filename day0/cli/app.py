@@ -6,6 +6,7 @@ import typer
 
 from day0 import __version__
 from day0.cli.analyze import analyze
+from day0.cli.checklist import checklist
 from day0.cli.output import errors, never_fail_on_letters
 from day0.cli.run import run
 from day0.errors import Day0Error
@@ -19,6 +20,7 @@ app = typer.Typer(
 )
 app.command()(analyze)
 app.command()(run)
+app.command()(checklist)
 
 
 def _version(value: bool) -> None:

@@ -23,6 +23,21 @@ Out = Annotated[
 Strict = Annotated[
     bool, typer.Option("--strict", help="Exit 1 when a finding is a warning or worse.")
 ]
+StrictChecklist = Annotated[bool, typer.Option("--strict", help="Exit 1 when an item fails.")]
+Evidence = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--evidence",
+        metavar="FILE",
+        help="JSON of run or validate, or pytest's JUnit XML; repeatable.",
+        show_default=False,
+    ),
+]
+Stage = Annotated[
+    str | None,
+    typer.Option("--stage", metavar="NAME", show_default=False,
+                 help="One stage (precision, ...) or operator family alone."),
+]  # fmt: skip
 Facts = Annotated[
     Path | None,
     typer.Option("--facts", help="YAML of facts to state: 'path: value'.", show_default=False),

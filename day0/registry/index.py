@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType
 
 from day0.registry.family import Family
@@ -49,6 +50,7 @@ NAMES = (
 
 _added: dict[str, Family] = {}
 _references: dict[str, str] = {}
+_checklists: list[Path] = []
 
 
 def family(name: str) -> Family:
@@ -82,6 +84,17 @@ def add_reference(name: str, entry: str) -> None:
 def added_references() -> Mapping[str, str]:
     """Family name -> entry of every definition that a plugin brought."""
     return MappingProxyType(_references)
+
+
+def add_checklist(path: Path) -> None:
+    """A plugin's checklist file, in the form of checklists/ops/."""
+    if path not in _checklists:
+        _checklists.append(path)
+
+
+def added_checklists() -> tuple[Path, ...]:
+    """Files of all checklists that plugins brought."""
+    return tuple(_checklists)
 
 
 @cache
