@@ -58,7 +58,7 @@ Plugin = Annotated[
     typer.Option(
         "--plugin",
         metavar="DIR",
-        help="Folder whose plugin.py registers operators and mechanisms.",
+        help="Folder whose plugin.py registers operators and mechanisms, or an installed plugin.",
         show_default=False,
     ),
 ]

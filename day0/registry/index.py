@@ -1,12 +1,13 @@
 """All families by name; a file is imported when it is asked for."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 
-from day0.registry.family import Family
+from day0.registry.family import Family, Impl, reference
 
 NAMES = (
     "activation",
@@ -58,7 +59,7 @@ def family(name: str) -> Family:
     if name in _added:
         return _added[name]
     if name not in NAMES:
-        known = ", ".join((*NAMES, *_added))
+        known = ", ".join(dict.fromkeys((*NAMES, *_added)))
         raise KeyError(f"no operator family {name!r} (there are: {known})")
     return _shipped(name)
 
@@ -73,12 +74,21 @@ def add_family(added: Family) -> None:
     if exists(added.name):
         raise ValueError(f"the operator family {added.name!r} exists already")
     _added[added.name] = added
+    for impl in added.impls:
+        if impl.backend == "reference":
+            _references[added.name] = impl.entry
 
 
 def add_reference(name: str, entry: str) -> None:
     """A plugin's definition "module:function" of a family; it wins over the shipped one."""
-    family(name)
+    others = tuple(impl for impl in family(name).impls if impl.backend != "reference")
+    _added[name] = replace(family(name), impls=(reference(entry), *others))
     _references[name] = entry
+
+
+def add_implementation(name: str, impl: Impl) -> None:
+    """A plugin's implementation of a family, asked before those that there are."""
+    _added[name] = replace(family(name), impls=(impl, *family(name).impls))
 
 
 def added_references() -> Mapping[str, str]:
