@@ -20,6 +20,11 @@ Format = Annotated[str, typer.Option("--format", help="human or json.", metavar=
 Out = Annotated[
     Path | None, typer.Option("--out", help="Write the report to this file.", show_default=False)
 ]
+OutFolder = Annotated[
+    Path, typer.Option("--out", metavar="DIR", help="Folder to write to; made if need be.",
+                       show_default=False),
+]  # fmt: skip
+Force = Annotated[bool, typer.Option("--force", help="Write over files that were changed.")]
 Strict = Annotated[
     bool, typer.Option("--strict", help="Exit 1 when a finding is a warning or worse.")
 ]

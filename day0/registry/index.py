@@ -69,6 +69,11 @@ def exists(name: str) -> bool:
     return name in NAMES or name in _added
 
 
+def is_added(name: str) -> bool:
+    """Whether a plugin brought this family, its definition or a kernel for it."""
+    return name in _added
+
+
 def add_family(added: Family) -> None:
     """A family of a plugin, from now on in this process; ValueError when its name is taken."""
     if exists(added.name):
