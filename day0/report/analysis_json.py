@@ -5,6 +5,7 @@ from typing import Any
 
 from day0.analysis import caches
 from day0.analysis.analyze import Analysis
+from day0.analysis.checklist import answered
 from day0.analysis.cost import Cost
 from day0.analysis.inventory import Entry
 from day0.analysis.layers import layer_view
@@ -19,7 +20,12 @@ PLOTTED = 131_072  # tokens, where a model states no context length
 
 
 def to_json(analysis: Analysis) -> dict[str, Any]:
-    """Plain data, ready for json.dump."""
+    """Plain data, ready for json.dump. The checklist is answered from the rest."""
+    data = _parts(analysis)
+    return {**data, "checklist": answered(data).rows()}
+
+
+def _parts(analysis: Analysis) -> dict[str, Any]:
     spec, model = analysis.spec, analysis.model
     return {
         "schema": ANALYSIS_SCHEMA,

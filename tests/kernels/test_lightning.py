@@ -3,7 +3,6 @@
 import dataclasses
 
 import pytest
-import torch
 
 from day0_kernels.case import converted
 from day0_kernels.lightning import reference

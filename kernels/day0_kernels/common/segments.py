@@ -61,7 +61,7 @@ def transition_kernel(
         if (c_a == c_b) & (num_chunks > 0):
             return
         if c_a > 0:
-            if is_b:
+            if is_b:  # noqa: SIM108 (a branch: one of the two is read)
                 s = tl.load(p_b)
             else:
                 s = tl.load(p_a)

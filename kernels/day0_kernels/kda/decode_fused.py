@@ -71,7 +71,7 @@ def decode_fused_kernel(
     live = tl.load(start + i_s) > 0
 
     p_state = state + i_slot * stride_slot + i_h * stride_head
-    if AHEAD:
+    if AHEAD:  # noqa: SIM102 (a constexpr and a value are not joined)
         if live:
             ask_ahead(p_state, DK * DV)
     # all small loads stand before the first barrier

@@ -55,7 +55,7 @@ def to_middle(s, slope, BT: tl.constexpr):
 
 @triton.jit
 def from_middle(s, slope, tokens, BT: tl.constexpr):
-    """The state after the last of `tokens` tokens (at least 1) from the one that the loop leaves."""
+    """The state after the last of `tokens` tokens (one or more) from what the loop leaves."""
     last = (tokens - 1) % BT - BT // 2
     return s * tl.exp2(-slope * last.to(tl.float32))
 
@@ -91,7 +91,7 @@ def boundary_kernel(
     EXACT: tl.constexpr,
     num_stages: tl.constexpr,
 ):
-    """Fill `boundary`. Grid (D / BV, H, N * S); the last segment's program has the carried state."""
+    """Fill `boundary`. Grid (D / BV, H, N * S); the last segment's program carries the state."""
     i_h = tl.program_id(1).to(tl.int64)
     i_s = (tl.program_id(2) // S).to(tl.int64)
     i_seg = tl.program_id(2) % S
