@@ -1,15 +1,14 @@
 """analyze is fast and light: the figures stand in the README (printed here with -s).
 
 The process has one thread, so on an idle machine wall time is CPU time; here other tests run
-beside it, and the CPU time is judged. Two busy threads of one core are slower too, up to three
-times: a plain loop timed in the same process group says by how much.
+beside it, and the CPU time is judged. A shared machine is slower too, up to three times: a
+plain piece of Python timed before and after says by how much.
 """
 
 import json
 import shutil
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,25 +32,19 @@ class Figures:
 
 def measure(*arguments: str) -> Figures:
     """The best of two runs: the machine is shared, and what it can do is judged."""
-    runs = [_once(arguments) for _ in range(2)]
+    runs = [_once(("-m", "day0", *arguments)) for _ in range(2)]
     best = min(runs, key=lambda figures: figures.cpu)
     print(f"{' '.join(arguments)}: {best}")
     return best
 
 
-IDLE_LOOP = 0.045  # CPU seconds of the loop below where nothing else runs
+IDLE_CHURN = 0.25  # CPU seconds of CHURN where nothing else runs
+CHURN = "kept = [(number, str(number), {number: number}) for number in range(400_000)]"
 
 
 def slowed() -> float:
-    """How much slower than idle the machine is now, at least 1."""
-
-    def loop() -> float:
-        begun, total = time.process_time(), 0
-        for number in range(1_000_000):
-            total += number
-        return time.process_time() - begun
-
-    return max(1.0, min(loop() for _ in range(5)) / IDLE_LOOP)
+    """How much slower than idle the machine makes small objects now, at least 1."""
+    return max(1.0, _once(("-c", CHURN)).cpu / IDLE_CHURN)
 
 
 # A forked child starts with its parent's memory on its account: a small process measures.
@@ -66,7 +59,7 @@ print(code, wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
 def _once(arguments: tuple[str, ...]) -> Figures:
-    command = [sys.executable, "-c", WATCH, sys.executable, "-m", "day0", *arguments]
+    command = [sys.executable, "-c", WATCH, sys.executable, *arguments]
     told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     code, wall, cpu, memory = map(float, told.split())
     assert code == 0
