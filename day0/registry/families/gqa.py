@@ -16,6 +16,17 @@ def _flops(shapes: Shapes, context: Context) -> float:
     return 2.0 * heads * dims * seen(shapes, context)
 
 
+def _plain(shapes: Shapes) -> tuple[str, ...]:
+    """What torch's flash kernel has; other sizes would take its slow path."""
+    dims = shapes.attrs["head_dim"], shapes.attrs["value_dim"]
+    reasons = []
+    if "sink" in shapes.weights:
+        reasons.append("an attention sink (scaled_dot_product_attention has none)")
+    if dims[0] != dims[1] or dims[0] > 256:
+        reasons.append(f"heads of {dims[0]} and {dims[1]} (takes equal ones up to 256)")
+    return tuple(reasons)
+
+
 ATTRS: dict[str, Attr] = {
     "num_heads": number(),
     "num_kv_heads": number(),
@@ -41,14 +52,12 @@ FAMILY = Family(
         reference("day0_kernels.gqa.reference:gqa"),
         Impl(
             backend="library",
-            entry="torch.nn.functional:scaled_dot_product_attention",
-            formats={"kv": ("fp32", "bf16", "fp16")},
+            entry="day0_kernels.gqa.gathered:gqa_gathered",
+            phases=("prefill",),
+            formats={"kv": ("bf16", "fp16")},
             attrs={"softcap": (None,), "window": (0,)},
-            limits=lambda s: (
-                ("an attention sink (scaled_dot_product_attention has none)",)
-                if "sink" in s.weights
-                else ()
-            ),
+            limits=_plain,
+            graph_safe=False,
         ),
     ),
 )
