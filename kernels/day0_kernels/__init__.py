@@ -22,12 +22,12 @@ OPS = (
     "mla",
     "hyper_connection",
     "sparse_mla",
+    "gqa",
 )
 
 # Folders with definitions alone: nothing to compare them with here, so no cases either.
 DEFINITIONS = (
     "compress",
-    "gqa",
     "indexer",
     "ngram_embedding",
     "sampling",

@@ -1,7 +1,6 @@
 """Properties of grouped-query attention that parity with a definition does not show."""
 
 import pytest
-import torch
 
 from day0_kernels.gqa.gathered import gqa_gathered
 from day0_kernels.gqa.reference import gqa

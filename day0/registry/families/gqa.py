@@ -4,6 +4,9 @@ from day0.ir.tensor import TensorSpec
 from day0.registry.family import Attr, Context, Family, Impl, Shapes, number, real, reference
 
 
+PLAIN = ("bf16", "fp16", "fp32")
+
+
 def seen(shapes: Shapes, context: Context) -> float:
     """Entries a row reads: all before it, or its window."""
     window = shapes.attrs["window"]
@@ -25,6 +28,12 @@ def _plain(shapes: Shapes) -> tuple[str, ...]:
     if dims[0] != dims[1] or dims[0] > 256:
         reasons.append(f"heads of {dims[0]} and {dims[1]} (takes equal ones up to 256)")
     return tuple(reasons)
+
+
+def paged_limits(shapes: Shapes) -> tuple[str, ...]:
+    """Sizes that a tile of the kernel can have."""
+    dims = max(shapes.attrs["head_dim"], shapes.attrs["value_dim"])
+    return (f"heads of {dims} channels (takes up to 256)",) if dims > 256 else ()
 
 
 ATTRS: dict[str, Attr] = {
@@ -58,6 +67,14 @@ FAMILY = Family(
             attrs={"softcap": (None,), "window": (0,)},
             limits=_plain,
             graph_safe=False,
+        ),
+        Impl(
+            backend="triton",
+            entry="day0_kernels.gqa.attention:gqa_paged",
+            formats={"kv": PLAIN},
+            limits=paged_limits,
+            min_capability=(9, 0),
+            parity="gqa/bf16",
         ),
     ),
 )
