@@ -23,6 +23,7 @@ OPS = (
     "hyper_connection",
     "sparse_mla",
     "gqa",
+    "sparse_gqa",
 )
 
 # Folders with definitions alone: nothing to compare them with here, so no cases either.
@@ -32,5 +33,4 @@ DEFINITIONS = (
     "ngram_embedding",
     "sampling",
     "shared_kv",
-    "sparse_gqa",
 )

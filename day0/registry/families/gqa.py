@@ -3,7 +3,6 @@
 from day0.ir.tensor import TensorSpec
 from day0.registry.family import Attr, Context, Family, Impl, Shapes, number, real, reference
 
-
 PLAIN = ("bf16", "fp16", "fp32")
 
 
