@@ -18,10 +18,7 @@ pytestmark = [
     pytest.mark.hf,
     pytest.mark.skipif(torch.cuda.is_available(), reason="tests/parity runs whole models there"),
 ]
-PAGED = {
-    "gqa": "day0_kernels.gqa.attention:gqa_paged",
-    "sparse_gqa": "day0_kernels.sparse_gqa.attention:sparse_gqa_paged",
-}
+PAGED = "day0_kernels.gqa.attention:gqa_paged"
 SIZES = Sizes(tokens=160, sequences=2, chunk=20)
 
 
@@ -34,22 +31,16 @@ def served(session: Session, prompts) -> list[torch.Tensor]:
         found.append(out)
         return out
 
-    from day0.runtime.engine import Engine
-
     engine = Engine(run, session.limits, torch.device("cpu"), history=session.history)
     for prompt in prompts:
-        engine.add(prompt, Sampling(max_new_tokens=3))
+        engine.add(prompt, Sampling(max_new_tokens=2))
     for _ in engine.serve():
         pass
     return found
 
 
-@pytest.mark.parametrize(
-    ("kind", "lengths"),
-    [("gpt_oss", (29, 5)), pytest.param("minimax_m3", (21, 2), marks=pytest.mark.slow)],
-)
-def test_pages_of_the_engine(kind: str, lengths: tuple[int, ...], tiny, run_seed: int) -> None:
-    folder = tiny(kind).folder
+def test_pages_of_the_engine(tiny, run_seed: int) -> None:
+    folder = tiny("gpt_oss").folder
     checkpoint = load(str(folder))
     model = read_model(checkpoint, None).model
     plain = open_session(
@@ -58,7 +49,7 @@ def test_pages_of_the_engine(kind: str, lengths: tuple[int, ...], tiny, run_seed
     lowered = {}
     for phase, low in plain.lowered.items():
         choices = {
-            name: replace(one, entry=PAGED.get(one.family, one.entry))
+            name: replace(one, entry=PAGED) if one.family == "gqa" else one
             for name, one in low.choices.items()
         }
         lowered[phase] = replace(low, choices=choices)
@@ -67,12 +58,12 @@ def test_pages_of_the_engine(kind: str, lengths: tuple[int, ...], tiny, run_seed
         device=torch.device("cpu"),
     )  # fmt: skip
     entries = {call.entry for call in ours.programs["decode"].calls}
-    assert entries & set(PAGED.values())
+    assert PAGED in entries
     generator = torch.Generator().manual_seed(run_seed)
     prompts = [
-        tuple(torch.randint(5, 97, (count,), generator=generator).tolist()) for count in lengths
+        tuple(torch.randint(5, 97, (count,), generator=generator).tolist()) for count in (25, 4)
     ]
     wanted, found = served(plain, prompts), served(ours, prompts)
-    assert len(found) == len(wanted) >= 4
+    assert len(found) == len(wanted) >= 3
     for a, b in zip(found, wanted, strict=True):
         assert float((a - b).abs().max() / b.abs().max()) < 1e-4
