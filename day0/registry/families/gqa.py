@@ -3,6 +3,8 @@
 from day0.ir.tensor import TensorSpec
 from day0.registry.family import Attr, Context, Family, Impl, Shapes, number, real, reference
 
+PLAIN = ("bf16", "fp16", "fp32")
+
 
 def seen(shapes: Shapes, context: Context) -> float:
     """Entries a row reads: all before it, or its window."""
@@ -14,6 +16,23 @@ def _flops(shapes: Shapes, context: Context) -> float:
     heads = shapes.attrs["num_heads"]
     dims = shapes.attrs["head_dim"] + shapes.attrs["value_dim"]
     return 2.0 * heads * dims * seen(shapes, context)
+
+
+def _plain(shapes: Shapes) -> tuple[str, ...]:
+    """What torch's flash kernel has; other sizes would take its slow path."""
+    dims = shapes.attrs["head_dim"], shapes.attrs["value_dim"]
+    reasons = []
+    if "sink" in shapes.weights:
+        reasons.append("an attention sink (scaled_dot_product_attention has none)")
+    if dims[0] != dims[1] or dims[0] > 256:
+        reasons.append(f"heads of {dims[0]} and {dims[1]} (takes equal ones up to 256)")
+    return tuple(reasons)
+
+
+def paged_limits(shapes: Shapes) -> tuple[str, ...]:
+    """Sizes that a tile of the kernel can have."""
+    dims = max(shapes.attrs["head_dim"], shapes.attrs["value_dim"])
+    return (f"heads of {dims} channels (takes up to 256)",) if dims > 256 else ()
 
 
 ATTRS: dict[str, Attr] = {
@@ -41,14 +60,20 @@ FAMILY = Family(
         reference("day0_kernels.gqa.reference:gqa"),
         Impl(
             backend="library",
-            entry="torch.nn.functional:scaled_dot_product_attention",
-            formats={"kv": ("fp32", "bf16", "fp16")},
+            entry="day0_kernels.gqa.gathered:gqa_gathered",
+            phases=("prefill",),
+            formats={"kv": ("bf16", "fp16")},
             attrs={"softcap": (None,), "window": (0,)},
-            limits=lambda s: (
-                ("an attention sink (scaled_dot_product_attention has none)",)
-                if "sink" in s.weights
-                else ()
-            ),
+            limits=_plain,
+            graph_safe=False,
+        ),
+        Impl(
+            backend="triton",
+            entry="day0_kernels.gqa.attention:gqa_paged",
+            formats={"kv": PLAIN},
+            limits=paged_limits,
+            min_capability=(9, 0),
+            parity="gqa/bf16",
         ),
     ),
 )
