@@ -31,13 +31,26 @@ def in_pages(
     the ends of last pages hold NaN, which nothing may read."""
     counts = [-(-length // size) for length in lengths]
     numbers = torch.randperm(sum(counts), generator=generator, device=values.device) + 1
-    pages = values.new_full((sum(counts) + 1, size, values.shape[1]), float("nan"))
     table = torch.zeros(len(lengths), max(counts, default=0), dtype=torch.int64,
                         device=values.device)  # fmt: skip
-    first = 0
-    for row, (own, length) in enumerate(zip(numbers.split(counts), lengths, strict=True)):
+    for row, own in enumerate(numbers.split(counts)):
         table[row, : len(own)] = own
+    return also_in_pages(values, table, lengths, size), table
+
+
+def also_in_pages(
+    values: torch.Tensor, table: torch.Tensor, lengths: list[int], size: int
+) -> torch.Tensor:
+    """Pages of one more part of the entries that `table` places; whole numbers are poisoned with
+    their largest value."""
+    shape = (sum(-(-length // size) for length in lengths) + 1, size, values.shape[1])
+    if values.is_floating_point():
+        pages = torch.full(shape, float("nan"), device=values.device).to(values.dtype)
+    else:
+        pages = values.new_full(shape, torch.iinfo(values.dtype).max)
+    first = 0
+    for own, length in zip(table, lengths, strict=True):
         at = torch.arange(length, device=values.device)
         pages[own[at // size], at % size] = values[first : first + length]
         first += length
-    return pages, table
+    return pages
