@@ -2,13 +2,24 @@
 
 import ast
 import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-REQUIRED = ("id", "ask", "why", "proof")
-OPTIONAL = ("when",)
+from day0.analysis.checklist import CONDITIONS
+from day0.analysis.checks import CHECKS
+from day0.ir.cache import GROWTHS
+from day0.ir.recipe import RECIPES
+from day0.registry.index import NAMES
 
-# Top-level keys of the schema day0.analysis/1, until day0/report/schema.py states ANALYSIS_KEYS.
+REQUIRED = ("id", "ask", "why", "proof")
+BOUNDS = ("at_most", "at_least")
+OPTIONAL = ("when", *BOUNDS)
+WHEN = {"recipe": set(RECIPES), "family": set(NAMES), "growth": set(GROWTHS)}
+
+# Top-level keys of the schema day0.analysis/1 that the design promises, also before they are made.
 ANALYSIS_KEYS = frozenset(
     """
     schema model params bytes layers graph inventory new_fraction caches kv_bytes_per_token
@@ -65,13 +76,29 @@ def _item(item: dict[str, Any], root: Path) -> list[str]:
             found.append(f"{key} must be a text")
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", str(item.get("id", ""))):
         found.append(f"id {item.get('id')!r} must be lower case words joined by hyphens")
-    if not isinstance(item.get("when", {}), dict):
-        found.append("when must be a mapping")
+    found += _when(item.get("when", {}))
+    bounds = [key for key in BOUNDS if key in item]
+    if any(isinstance(item[key], bool) or not isinstance(item[key], int | float) for key in bounds):
+        found.append(f"{' and '.join(bounds)} must be a number")
+    if bounds and not str(item.get("proof")).startswith("metric:"):
+        found.append(f"{' and '.join(bounds)} bounds a metric, and the proof is none")
     if isinstance(item.get("proof"), str):
         reason = unresolved(item["proof"], root)
         if reason:
             found.append(reason)
     return found
+
+
+def _when(when: Any) -> Iterator[str]:
+    if not isinstance(when, dict):
+        yield "when must be a mapping"
+        return
+    for key, wanted in when.items():
+        values = wanted if isinstance(wanted, list) else [wanted]
+        if key not in CONDITIONS:
+            yield f"when asks for {key!r}; it may ask for {', '.join(CONDITIONS)}"
+        elif strange := [value for value in values if value not in WHEN.get(key, {True, False})]:
+            yield f"when asks for {key} {strange[0]!r}, which there is not"
 
 
 def unresolved(proof: str, root: Path) -> str:
@@ -80,14 +107,35 @@ def unresolved(proof: str, root: Path) -> str:
     if kind == "test":
         return _test(target, root)
     if kind == "analysis":
+        key, _, check = target.partition(".")
         keys = _stated(root / "day0" / "report" / "schema.py", "ANALYSIS_KEYS", ANALYSIS_KEYS)
-        return "" if target in keys else f"{target} is no top-level key of day0.analysis/1"
+        if key not in keys | ANALYSIS_KEYS:
+            return f"{key} is no top-level key of day0.analysis/1"
+        if key == "facts":
+            known = any(fnmatchcase(path, check) or fnmatchcase(check, path) for path in facts())
+            return "" if known else f"no mechanism settles a fact {check}"
+        return "" if not check or target in CHECKS else f"{target} is no check of day0.analysis"
     if kind == "metric" and "@" in target:
         return _kernel_metric(target, root)
     if kind == "metric":
         names = _stated(root / "day0" / "validate" / "metrics.py", "METRICS", METRICS)
         return "" if target in names else f"{target} is no metric of run or validate"
     return f"proof {proof!r} must begin with test:, metric: or analysis:"
+
+
+@cache
+def facts() -> frozenset[str]:
+    """Strings of the mechanisms that may be fact paths; what an f-string fills in is a "*"."""
+    found: set[str] = set()
+    for room in ("mechanisms", "models"):
+        for path in (Path(__file__).parents[1] / "day0" / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.JoinedStr):
+                    parts = (getattr(part, "value", "") for part in node.values)
+                    found.add("".join(p if isinstance(p, str) else "*" for p in parts))
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    found.add(node.value)
+    return frozenset(path for path in found if re.fullmatch(r"\w+\.[\w.*]+", path))
 
 
 def _test(target: str, root: Path) -> str:

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
+from day0.analysis.checklist import STAGES
 from tests import checklists
 from tests.corpus import ROOT
 
+STAGED = {path.stem for path in (ROOT / "checklists" / "stages").glob("*.yaml")}
 FILES = sorted((ROOT / "checklists").rglob("*.yaml"))
 GOOD = {
     "id": "every-key-is-read",
@@ -28,6 +30,10 @@ def test_every_checklist_is_sound() -> None:
     assert found == []
 
 
+def test_the_stages_are_those_of_the_work() -> None:
+    assert set(STAGES) == STAGED
+
+
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
@@ -35,6 +41,13 @@ def test_every_checklist_is_sound() -> None:
         ({"why": ""}, "why must be a text"),
         ({"who": "me"}, "unknown key who"),
         ({"when": "fp8"}, "when must be a mapping"),
+        ({"when": {"gpu": "h200"}}, "when asks for 'gpu'; it may ask for recipe"),
+        ({"when": {"recipe": "fp9"}}, "when asks for recipe 'fp9', which there is not"),
+        ({"when": {"family": ["kda", "kdaa"]}}, "when asks for family 'kdaa'"),
+        ({"at_most": 3}, "at_most bounds a metric, and the proof is none"),
+        ({"at_most": "3", "proof": "metric:tpot_ms"}, "at_most must be a number"),
+        ({"proof": "analysis:inventory.spelling"}, "is no check of day0.analysis"),
+        ({"proof": "analysis:facts.kda.colour"}, "no mechanism settles a fact kda.colour"),
         ({"proof": "trust:me"}, "must begin with"),
         ({"proof": "analysis:secrets"}, "no top-level key"),
         ({"proof": "metric:speed"}, "no metric of run"),
@@ -74,6 +87,11 @@ def test_a_bad_file_is_reported(content: Any, complaint: str) -> None:
     "proof",
     [
         "analysis:proof",
+        "analysis:parallel",
+        "analysis:inventory.reuse",
+        "analysis:facts.kda.lower_bound",
+        "analysis:facts.mla.scale",
+        "analysis:facts.*.rope_pairing",
         "metric:jit_compiles_after_ready",
         "test:tests/test_checklists.py::test_a_good_proof_resolves",
     ],
@@ -93,7 +111,7 @@ def test_cases_and_schema_are_read_where_they_exist(tmp_path: Path) -> None:
     assert checklists.unresolved("metric:kda.prefill.rel_rms@long", tmp_path) == ""
     assert "has no 'short'" in checklists.unresolved("metric:kda.prefill.rel_rms@short", tmp_path)
     assert checklists.unresolved("analysis:brand_new", tmp_path) == ""
-    assert "no top-level key" in checklists.unresolved("analysis:findings", tmp_path)
+    assert "no top-level key" in checklists.unresolved("analysis:older", tmp_path)
     schema.write_text("KEYS = ()\n")
     with pytest.raises(LookupError, match="must assign ANALYSIS_KEYS"):
         checklists.unresolved("analysis:proof", tmp_path)

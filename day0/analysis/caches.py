@@ -91,6 +91,23 @@ def curve(model: Model, recipe: Recipe) -> list[dict[str, int]]:
     ]
 
 
+def growth(model: Model, recipe: Recipe, longest: int) -> dict[str, Any]:
+    """What one sequence holds in each kind of cache (summed over layers) at powers of two up to
+    `longest` tokens: {"tokens": [...], "caches": [{"name", "bytes": [...]}]}."""
+    lengths = [2**power for power in range(10, max(longest, 1024).bit_length())]
+    if longest > lengths[-1]:
+        lengths.append(longest)
+    held: dict[str, list[int]] = {}
+    for cache in trunk(model):
+        line = held.setdefault(cache.name.rpartition(".mixer.")[2], [0] * len(lengths))
+        for at, tokens in enumerate(lengths):
+            line[at] += bytes_at(cache, recipe, tokens)
+    return {
+        "tokens": lengths,
+        "caches": [{"name": name, "bytes": line} for name, line in held.items()],
+    }
+
+
 def trunk(model: Model) -> list[CacheSpec]:
     """Caches of the main graph (drafts have their own)."""
     used = {use.cache for op in model.graphs["main"].ops for use in op.caches}

@@ -1,19 +1,25 @@
 """day0 analyze: what a model is, whether its tensors agree, and what is new in it."""
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import typer
 
 from day0.cli import options
 from day0.cli.facts import load_facts
-from day0.cli.output import emit, emit_json, errors
+from day0.cli.output import emit, emit_json, emit_text, errors
 from day0.errors import Day0Error
 
-FORMATS = ("human", "json")
+if TYPE_CHECKING:
+    from day0.analysis.analyze import Analysis
+
+FORMATS = ("human", "json", "md", "html", "recipe-yaml")
 
 
 def analyze(
     model: options.ModelName,
     quant: options.Quant = "bf16",
-    format: options.Format = "human",
+    format: options.ReportFormat = "human",
     out: options.Out = None,
     strict: options.Strict = False,
     facts: options.Facts = None,
@@ -27,12 +33,10 @@ def analyze(
 
         day0 analyze demo
 
-        day0 analyze catalog:zai-org--glm-5.3-flash --format json
+        day0 analyze catalog:zai-org--glm-5.3-flash --format html --out report.html
     """
     from day0.analysis.analyze import analyze as run
     from day0.cli.progress import header_progress
-    from day0.report.analysis_json import to_json
-    from day0.report.terminal import render
 
     if format not in FORMATS:
         raise Day0Error(
@@ -49,9 +53,33 @@ def analyze(
             cache_dir=cache_dir,
             progress=progress,
         )
-    if format == "json":
-        emit_json(to_json(result), out)
-    else:
-        emit(render(result), out)
+    _show(result, format, out)
     if strict and any(finding.severity != "info" for finding in result.findings):
         raise typer.Exit(1)
+
+
+def _show(result: "Analysis", format: str, out: Path | None) -> None:
+    """Each format loads what it needs and no more."""
+    if format == "human":
+        from day0.report.terminal import render
+
+        emit(render(result), out)
+        return
+    from day0.report.analysis_json import to_json
+    from day0.report.analysis_page import analysis_page
+
+    data = to_json(result)
+    if format == "json":
+        emit_json(data, out)
+    elif format == "md":
+        from day0.report import markdown
+
+        emit_text(markdown.render(analysis_page(data)), out)
+    elif format == "recipe-yaml":
+        from day0.report import recipe_yaml
+
+        emit_text(recipe_yaml.render(data), out)
+    else:
+        from day0.report import html
+
+        emit_text(html.render(analysis_page(data)), out)

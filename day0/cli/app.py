@@ -6,8 +6,10 @@ import typer
 
 from day0 import __version__
 from day0.cli.analyze import analyze
+from day0.cli.checklist import checklist
 from day0.cli.output import errors, never_fail_on_letters
 from day0.cli.run import run
+from day0.cli.scaffold import scaffold
 from day0.errors import Day0Error
 
 app = typer.Typer(
@@ -19,6 +21,8 @@ app = typer.Typer(
 )
 app.command()(analyze)
 app.command()(run)
+app.command()(checklist)
+app.command()(scaffold)
 
 
 def _version(value: bool) -> None:

@@ -17,12 +17,35 @@ Quant = Annotated[
     str, typer.Option("--quant", help="Recipe: fp32, bf16, fp8 or a FILE.yaml.", metavar="NAME")
 ]
 Format = Annotated[str, typer.Option("--format", help="human or json.", metavar="NAME")]
+ReportFormat = Annotated[
+    str, typer.Option("--format", help="human, json, md, html or recipe-yaml.", metavar="NAME")
+]
 Out = Annotated[
     Path | None, typer.Option("--out", help="Write the report to this file.", show_default=False)
 ]
+OutFolder = Annotated[
+    Path, typer.Option("--out", metavar="DIR", help="Folder to write to; made if need be.",
+                       show_default=False),
+]  # fmt: skip
+Force = Annotated[bool, typer.Option("--force", help="Write over files that were changed.")]
 Strict = Annotated[
     bool, typer.Option("--strict", help="Exit 1 when a finding is a warning or worse.")
 ]
+StrictChecklist = Annotated[bool, typer.Option("--strict", help="Exit 1 when an item fails.")]
+Evidence = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--evidence",
+        metavar="FILE",
+        help="JSON of run or validate, or pytest's JUnit XML; repeatable.",
+        show_default=False,
+    ),
+]
+Stage = Annotated[
+    str | None,
+    typer.Option("--stage", metavar="NAME", show_default=False,
+                 help="One stage (precision, ...) or operator family alone."),
+]  # fmt: skip
 Facts = Annotated[
     Path | None,
     typer.Option("--facts", help="YAML of facts to state: 'path: value'.", show_default=False),
@@ -43,7 +66,7 @@ Plugin = Annotated[
     typer.Option(
         "--plugin",
         metavar="DIR",
-        help="Folder whose plugin.py registers operators and mechanisms.",
+        help="Folder whose plugin.py registers operators and mechanisms, or an installed plugin.",
         show_default=False,
     ),
 ]
@@ -62,7 +85,7 @@ Layers = Annotated[
 Without = Annotated[
     list[str] | None,
     typer.Option("--without", metavar="PASS", show_default=False,
-                 help="Leave an optional pass out (narrow); repeatable."),
+                 help="Leave an optional pass out (layout, narrow, fuse); repeatable."),
 ]  # fmt: skip
 MaxContext = Annotated[
     int | None,

@@ -55,7 +55,11 @@ def _page(report: RenderableType) -> str:
 
 def emit_json(data: Any, out: Path | None) -> None:
     """JSON to stdout or into the file `out`."""
-    text = json.dumps(data, indent=1, allow_nan=False) + "\n"
+    emit_text(json.dumps(data, indent=1, allow_nan=False) + "\n", out)
+
+
+def emit_text(text: str, out: Path | None) -> None:
+    """A finished text to stdout or into the file `out`."""
     if out is None:
         with _stdout():
             sys.stdout.write(text)

@@ -5,8 +5,13 @@ DIR holds plugin.py with one function, `register(registry)`, which calls methods
     def register(registry):
         registry.family(FAMILY)              # day0.registry.family.Family: a new operator family
         registry.reference("name", function) # its definition; parameters as slots and attributes
+        registry.implementation("name", IMPL)  # day0.registry.family.Impl: a kernel for a family
         registry.mixer(MECHANISM)            # day0.mechanisms.spec.Mechanism, asked before ours
         registry.ffn(MECHANISM)
+        registry.checklist(PATH)             # a file in the form of checklists/ops/
+
+An installed package does the same under an entry point of the group "day0.plugins" that names its
+`register`; --plugin then takes the entry point's name. `day0 scaffold` writes both.
 
 What is registered holds for the whole process. A plugin is the user's own code and runs as such:
 day0 never takes one from a checkpoint.
@@ -14,6 +19,7 @@ day0 never takes one from a checkpoint.
 
 import sys
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -22,10 +28,17 @@ from typing import TypeVar
 from day0.errors import Day0Error
 from day0.mechanisms.index import MECHANISMS, add_mechanism
 from day0.mechanisms.spec import Mechanism
-from day0.registry.family import Family
-from day0.registry.index import add_family, add_reference, exists
+from day0.registry.family import Family, Impl
+from day0.registry.index import (
+    add_checklist,
+    add_family,
+    add_implementation,
+    add_reference,
+    exists,
+)
 
 FILE = "plugin.py"
+GROUP = "day0.plugins"
 _HINT = "DIR/plugin.py defines register(registry); day0/models/plugin.py shows what it may call"
 _loaded: set[Path] = set()
 T = TypeVar("T")
@@ -38,6 +51,8 @@ class Registry:
     def __init__(self) -> None:
         self._families: dict[str, Family] = {}
         self._references: dict[str, str] = {}
+        self._impls: list[tuple[str, Impl]] = []
+        self._checklists: list[Path] = []
         self._mechanisms: dict[str, tuple[str, Mechanism]] = {}
 
     def family(self, family: Family) -> None:
@@ -52,9 +67,19 @@ class Registry:
         shipped one."""
         if not callable(function):
             raise TypeError(f"a reference is a function, not {type(function).__name__}")
-        if not exists(family) and family not in self._families:
-            raise ValueError(f"there is no operator family {family!r} to define")
+        self._known(family)
         self._references[family] = f"{function.__module__}:{function.__name__}"
+
+    def implementation(self, family: str, impl: Impl) -> None:
+        """A kernel for a family, asked before the shipped ones."""
+        self._known(family)
+        self._impls.append((family, _checked(impl, Impl)))
+
+    def checklist(self, path: Path) -> None:
+        """A checklist for a family, in the form of checklists/ops/."""
+        if not path.is_file():
+            raise ValueError(f"there is no checklist {path}")
+        self._checklists.append(path)
 
     def mixer(self, mechanism: Mechanism) -> None:
         """A mechanism for what mixes tokens."""
@@ -70,8 +95,16 @@ class Registry:
             add_family(family)
         for name, entry in self._references.items():
             add_reference(name, entry)
+        for name, impl in self._impls:
+            add_implementation(name, impl)
+        for path in self._checklists:
+            add_checklist(path)
         for slot, mechanism in self._mechanisms.values():
             add_mechanism(slot, mechanism)
+
+    def _known(self, family: str) -> None:
+        if not exists(family) and family not in self._families:
+            raise ValueError(f"there is no operator family {family!r} to define")
 
     def _mechanism(self, slot: str, mechanism: Mechanism) -> None:
         stem = _checked(mechanism, Mechanism).stem
@@ -82,19 +115,18 @@ class Registry:
 
 def _checked(value: T, kind: type[T]) -> T:
     if not isinstance(value, kind):
-        raise TypeError(f"a {kind.__name__} is needed, not {type(value).__name__}")
+        raise TypeError(f"{kind.__name__} is needed, not {type(value).__name__}")
     return value
 
 
 def load_plugin(folder: Path | None) -> None:
-    """Register the plugin in `folder`, once a process. Day0Error when it has no plugin.py with
-    `register`, or registers what cannot be; a mistake inside its own code keeps its traceback."""
+    """Register the plugin in `folder`, or the installed one of that name, once a process.
+    Day0Error when there is none with `register`, or it registers what cannot be; a mistake inside
+    its own code keeps its traceback."""
     if folder is None or folder.resolve() in _loaded:
         return
     path = folder / FILE
-    if not path.is_file():
-        raise Day0Error(f"--plugin {folder} has no {FILE}", hint=_HINT)
-    register = getattr(_imported(path), "register", None)
+    register = getattr(_imported(path), "register", None) if path.is_file() else _installed(folder)
     if not callable(register):
         raise Day0Error(f"{path} defines no function register(registry)", hint=_HINT)
     registry = Registry()
@@ -104,6 +136,19 @@ def load_plugin(folder: Path | None) -> None:
         raise Day0Error(f"{path} cannot be registered: {error}", hint=_HINT) from error
     registry.commit()
     _loaded.add(folder.resolve())
+
+
+def _installed(name: Path) -> Callable[[Registry], None]:
+    """What the entry point of that name in the group GROUP points to."""
+    found = entry_points(group=GROUP)
+    for entry in found:
+        if entry.name == str(name):
+            return entry.load()
+    names = ", ".join(sorted({entry.name for entry in found})) or "none"
+    raise Day0Error(
+        f"--plugin {name} has no {FILE}, and is no installed plugin (there are: {names})",
+        hint=_HINT,
+    )
 
 
 def _imported(path: Path) -> ModuleType:

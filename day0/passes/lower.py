@@ -1,19 +1,24 @@
 """Model -> one lowered Graph per (graph, phase), with an implementation chosen for every op."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from day0.errors import NotSupported
+from day0.ir.cache import CacheSpec
 from day0.ir.graph import Graph, Model
 from day0.ir.recipe import Recipe
+from day0.ir.weight import Weight
 from day0.passes.choose import Choice, choose
+from day0.passes.fuse import fuse
+from day0.passes.layout import layout
 from day0.passes.narrow import narrow
 from day0.passes.quantize import Precision, quantize
+from day0.passes.state import Pass, State
 
 PHASES = ("prefill", "decode")
-Pass = Callable[[Graph, str], tuple[Graph, tuple[str, ...]]]
-# In this order; each (graph, phase) -> (graph, ids of the ops it changed). They may be left out.
-OPTIONAL: Mapping[str, Pass] = {"narrow": narrow}
+# In this order; any may be left out. What changes weights or caches comes before what looks at the
+# phase, so that both phases share them.
+OPTIONAL: Mapping[str, Pass] = {"layout": layout, "narrow": narrow, "fuse": fuse}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +36,14 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lowered:
-    """A graph for one phase, the choice made for every op, by op id, the formats that weights,
-    caches and activations run in, and by pass the ids of the ops that it changed."""
+    """A graph for one phase with the weights and caches it names, the choice made for every op, by
+    op id, the formats that weights, caches and activations run in, and by pass the ids of the ops
+    that it changed."""
 
     graph: Graph
     phase: str
+    weights: Mapping[str, Weight]
+    caches: Mapping[str, CacheSpec]
     choices: Mapping[str, Choice]
     precision: Precision
     changed: Mapping[str, tuple[str, ...]]
@@ -45,15 +53,19 @@ def lower(model: Model, target: Target, name: str = "main") -> dict[str, Lowered
     """The lowered graphs of `name` by phase, for the logits alone: values that a draft would tap
     are outputs no more. NotSupported (exit 4) lists ops nothing runs."""
     canonical = replace(model.graphs[name], outputs=model.graphs[name].outputs[:1])
-    precision = quantize(canonical, model, target.recipe)
     result = {}
     for phase in PHASES:
-        graph, changed = canonical, {}
+        state, changed = State(
+            graph=canonical, weights=model.weights, caches=model.caches, recipe=target.recipe,
+            phase=phase,
+        ), {}  # fmt: skip
         for title, apply in OPTIONAL.items():
             if title not in target.without:
-                graph, changed[title] = apply(graph, phase)
-                graph.check()
-        choices = choose(graph, model, target, phase)
+                state, changed[title] = apply(state)
+                state.graph.check()
+        lowered = replace(model, weights=state.weights, caches=state.caches)
+        precision = quantize(state.graph, lowered, target.recipe)
+        choices = choose(state.graph, lowered, target, phase)
         missing = sorted({c.family for c in choices.values() if not c.entry})
         if missing:
             raise NotSupported(
@@ -61,7 +73,14 @@ def lower(model: Model, target: Target, name: str = "main") -> dict[str, Lowered
                 f"with --backend {target.backend}",
                 hint="day0 scaffold MODEL writes the stubs; --backend reference runs definitions",
             )
+        used = {use.cache for op in state.graph.ops for use in op.caches}
         result[phase] = Lowered(
-            graph=graph, phase=phase, choices=choices, precision=precision, changed=changed
+            graph=state.graph,
+            phase=phase,
+            weights=state.weights,
+            caches={name: cache for name, cache in state.caches.items() if name in used},
+            choices=choices,
+            precision=precision,
+            changed=changed,
         )
     return result

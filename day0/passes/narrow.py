@@ -11,22 +11,26 @@ from day0.ir.graph import Graph
 from day0.ir.op import Op
 from day0.ir.rows import LAST, TOKENS
 from day0.ir.tensor import TensorSpec
+from day0.passes.state import State
 from day0.registry.index import family
 
 
-def narrow(graph: Graph, phase: str) -> tuple[Graph, tuple[str, ...]]:
+def narrow(state: State) -> tuple[State, tuple[str, ...]]:
     """The graph with fewer rows, and the ids of the ops that have fewer.
 
     The values that `take_rows` gave keep their names; a value that is now made for fewer rows is
     called `<name>.last`.
     """
+    graph = state.graph
     taken = {op.outputs[0][1]: op.inputs[0][1] for op in graph.ops if _takes(op)}
     if not taken:
-        return graph, ()
-    if phase != "prefill":
-        return _renamed(graph, taken)
-    fewer = _narrowable(graph)
-    return (_moved(graph, taken, fewer), fewer) if fewer else (graph, ())
+        return state, ()
+    if state.phase == "prefill":
+        changed = _narrowable(graph)
+        graph = _moved(graph, taken, changed) if changed else graph
+    else:
+        graph, changed = _renamed(graph, taken)
+    return replace(state, graph=graph), changed
 
 
 def _takes(op: Op) -> bool:

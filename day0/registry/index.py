@@ -1,15 +1,18 @@
 """All families by name; a file is imported when it is asked for."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType
 
-from day0.registry.family import Family
+from day0.registry.family import Family, Impl, reference
 
 NAMES = (
     "activation",
     "add",
+    "add_rmsnorm",
     "attn_residual",
     "cache_write",
     "compress",
@@ -26,9 +29,12 @@ NAMES = (
     "hyper_write",
     "indexer",
     "kda",
+    "kda_step",
     "layernorm",
     "lightning",
     "linear",
+    "merged_linear",
+    "merged_short_conv",
     "mla",
     "moe_route",
     "ngram_embedding",
@@ -49,6 +55,7 @@ NAMES = (
 
 _added: dict[str, Family] = {}
 _references: dict[str, str] = {}
+_checklists: list[Path] = []
 
 
 def family(name: str) -> Family:
@@ -56,7 +63,7 @@ def family(name: str) -> Family:
     if name in _added:
         return _added[name]
     if name not in NAMES:
-        known = ", ".join((*NAMES, *_added))
+        known = ", ".join(dict.fromkeys((*NAMES, *_added)))
         raise KeyError(f"no operator family {name!r} (there are: {known})")
     return _shipped(name)
 
@@ -66,22 +73,47 @@ def exists(name: str) -> bool:
     return name in NAMES or name in _added
 
 
+def is_added(name: str) -> bool:
+    """Whether a plugin brought this family, its definition or a kernel for it."""
+    return name in _added
+
+
 def add_family(added: Family) -> None:
     """A family of a plugin, from now on in this process; ValueError when its name is taken."""
     if exists(added.name):
         raise ValueError(f"the operator family {added.name!r} exists already")
     _added[added.name] = added
+    for impl in added.impls:
+        if impl.backend == "reference":
+            _references[added.name] = impl.entry
 
 
 def add_reference(name: str, entry: str) -> None:
     """A plugin's definition "module:function" of a family; it wins over the shipped one."""
-    family(name)
+    others = tuple(impl for impl in family(name).impls if impl.backend != "reference")
+    _added[name] = replace(family(name), impls=(reference(entry), *others))
     _references[name] = entry
+
+
+def add_implementation(name: str, impl: Impl) -> None:
+    """A plugin's implementation of a family, asked before those that there are."""
+    _added[name] = replace(family(name), impls=(impl, *family(name).impls))
 
 
 def added_references() -> Mapping[str, str]:
     """Family name -> entry of every definition that a plugin brought."""
     return MappingProxyType(_references)
+
+
+def add_checklist(path: Path) -> None:
+    """A plugin's checklist file, in the form of checklists/ops/."""
+    if path not in _checklists:
+        _checklists.append(path)
+
+
+def added_checklists() -> tuple[Path, ...]:
+    """Files of all checklists that plugins brought."""
+    return tuple(_checklists)
 
 
 @cache

@@ -1,1 +1,1 @@
-"""Analysis -> JSON and terminal text."""
+"""Analysis -> JSON, terminal text, Markdown, one HTML file and a recipe in YAML."""

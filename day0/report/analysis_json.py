@@ -5,6 +5,7 @@ from typing import Any
 
 from day0.analysis import caches
 from day0.analysis.analyze import Analysis
+from day0.analysis.checklist import answered
 from day0.analysis.cost import Cost
 from day0.analysis.inventory import Entry
 from day0.analysis.layers import layer_view
@@ -15,14 +16,22 @@ from day0.ir.op import Op
 from day0.ir.tensor import TensorSpec
 from day0.report.schema import ANALYSIS_SCHEMA
 
+PLOTTED = 131_072  # tokens, where a model states no context length
+
 
 def to_json(analysis: Analysis) -> dict[str, Any]:
-    """Plain data, ready for json.dump."""
+    """Plain data, ready for json.dump. The checklist is answered from the rest."""
+    data = _parts(analysis)
+    return {**data, "checklist": answered(data).rows()}
+
+
+def _parts(analysis: Analysis) -> dict[str, Any]:
     spec, model = analysis.spec, analysis.model
     return {
         "schema": ANALYSIS_SCHEMA,
         "model": {
             "id": analysis.id,
+            "name": spec.name,
             "revision": analysis.revision,
             "origin": analysis.origin,
             "architectures": list(spec.architectures),
@@ -51,8 +60,10 @@ def to_json(analysis: Analysis) -> dict[str, Any]:
             layer_view(index, layer, analysis.spec.residual.stem)
             for index, layer in enumerate(spec.layers)
         ],
-        "graph": _graph(model.graphs["main"]),
-        "drafts": {name: _graph(graph) for name, graph in model.graphs.items() if name != "main"},
+        "graph": _graph(model.graphs["main"], _numbers(analysis.entries)),
+        "drafts": {
+            name: _graph(graph, {}) for name, graph in model.graphs.items() if name != "main"
+        },
         "inventory": [_entry(entry) for entry in analysis.entries],
         "new_fraction": {
             "ops": analysis.new_fraction.ops,
@@ -65,7 +76,10 @@ def to_json(analysis: Analysis) -> dict[str, Any]:
         "index_bytes_per_token": analysis.cache_totals.index_bytes_per_token,
         "state_bytes_per_sequence": analysis.cache_totals.state_bytes_per_sequence,
         "window_bytes_per_sequence": analysis.cache_totals.window_bytes_per_sequence,
-        "memory": {"sequence": caches.curve(model, analysis.recipe)},
+        "memory": {
+            "sequence": caches.curve(model, analysis.recipe),
+            "growth": caches.growth(model, analysis.recipe, spec.context_length or PLOTTED),
+        },
         "proof": _proof(analysis.proof),
         "semantics": {
             "settled": analysis.settled,
@@ -104,11 +118,17 @@ def to_json(analysis: Analysis) -> dict[str, Any]:
     }
 
 
-def _graph(graph: Graph) -> dict[str, Any]:
+def _numbers(entries: Sequence[Entry]) -> dict[str, int]:
+    """Op id -> row of the inventory."""
+    return {name: number for number, entry in enumerate(entries) for name in entry.ops}
+
+
+def _graph(graph: Graph, numbers: dict[str, int]) -> dict[str, Any]:
+    """`numbers`: rows of the inventory, which judges the main graph's ops only."""
     return {
         "inputs": list(graph.inputs),
         "outputs": list(graph.outputs),
-        "ops": [_op(op) for op in graph.ops],
+        "ops": [{**_op(op), "inventory": numbers.get(op.id)} for op in graph.ops],
         "values": {name: _spec(spec) for name, spec in graph.values.items()},
     }
 
@@ -117,6 +137,7 @@ def _op(op: Op) -> dict[str, Any]:
     return {
         "id": op.id,
         "family": op.family,
+        "layer": op.layer,
         "inputs": dict(op.inputs),
         "outputs": dict(op.outputs),
         "attrs": _plain(dict(op.attrs)),

@@ -7,5 +7,5 @@ ANALYSIS_KEYS = (
     "kv_bytes_per_token", "index_bytes_per_token", "state_bytes_per_sequence",
     "window_bytes_per_sequence", "proof", "semantics", "facts", "groups", "config", "quant",
     "recipe",
-    "cost", "findings", "read",
+    "cost", "checklist", "findings", "read",
 )  # fmt: skip

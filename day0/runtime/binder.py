@@ -14,6 +14,7 @@ import torch
 from day0.ir.cache import CacheSpec
 from day0.ir.graph import Graph
 from day0.ir.op import Op
+from day0.ir.tensor import TensorSpec
 from day0.passes.quantize import Activation
 from day0.registry.index import family
 from day0.runtime.emulate import emulated
@@ -154,9 +155,13 @@ def _offers(
             lists.setdefault(stem, []).append(value)
     for stem, values in lists.items():
         offers[stem] = lambda frame, values=values: [frame.values[value] for value in values]
+    several: dict[str, list[tuple[str, TensorSpec]]] = {}
     for slot, value in op.outputs:
-        spec = graph.values[value]
-        offers[slot] = _buffer(value, spec.dims, FORMATS.get(spec.format, dtype), device)
+        stem = slot.rstrip("0123456789")
+        several.setdefault(stem, []).append((value, graph.values[value]))
+    for stem, values in several.items():
+        kept = FORMATS.get(values[0][1].format, dtype)
+        offers[stem] = _buffer(values, kept, device)
     return offers, after
 
 
@@ -179,13 +184,23 @@ FORMATS = {"int32": torch.int32, "int64": torch.int64, "fp32": torch.float32}
 
 
 def _buffer(
-    value: str, dims: tuple[int | str, ...], dtype: torch.dtype, device: torch.device
+    values: list[tuple[str, TensorSpec]], dtype: torch.dtype, device: torch.device
 ) -> Getter:
+    """One buffer for a value, or for several side by side, whose slices they become."""
+    lead = values[0][1].dims[0]
+    inner = tuple(dim for dim in values[0][1].dims if isinstance(dim, int))
+    widths = [spec.width for _, spec in values]
+
     def make(frame: Frame) -> torch.Tensor:
-        rows = frame.step.last.shape[0] if dims[0] == "R" else frame.step.num_rows
-        shape = (rows, *(dim for dim in dims if isinstance(dim, int)))
-        frame.values[value] = torch.empty(shape, dtype=dtype, device=device)
-        return frame.values[value]
+        rows = frame.step.last.shape[0] if lead == "R" else frame.step.num_rows
+        if len(values) == 1:
+            whole = torch.empty((rows, *inner), dtype=dtype, device=device)
+            frame.values[values[0][0]] = whole
+            return whole
+        whole = torch.empty((rows, sum(widths)), dtype=dtype, device=device)
+        for (name, _), part in zip(values, whole.split(widths, dim=-1), strict=True):
+            frame.values[name] = part
+        return whole
 
     return make
 
@@ -196,14 +211,14 @@ def _offer_caches(
     """Slotted parts as whole buffers. Paged parts twice: as contiguous history, written back if
     "w", and under `<part>_pages` as the pages themselves, with the step's `table` of them."""
     several = len([use for use in op.caches if paged(storage.caches[use.cache])]) > 1
-    several_slotted = len(op.caches) > 1
+    parts = [part for use in op.caches for part, _ in storage.caches[use.cache].parts]
     for use in op.caches:
         cache = storage.caches[use.cache]
         for part, _ in cache.parts:
             long = f"{use.slot}_{part}"
             if not paged(cache):
                 buffer = storage.parts[cache.name][part]
-                for name in (long,) if several_slotted else (long, part):
+                for name in (long,) if parts.count(part) > 1 else (long, part):
                     offers[name] = lambda frame, buffer=buffer: buffer
                 continue
             pages = storage.parts[cache.name][part].flatten(2)

@@ -4,6 +4,7 @@ A graph is captured on padding alone (page 0, slot 0), so capture writes nothing
 owns. Rows beyond the batch are padding in every replay.
 """
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ class Captured:
     """One graph, the buffers it reads and those it writes."""
 
     graph: torch.cuda.CUDAGraph
-    step: Step
+    padding: "Padding"
     inputs: Mapping[str, torch.Tensor]
     outputs: Mapping[str, torch.Tensor]
 
@@ -31,23 +32,27 @@ class Captured:
 class Graphs:
     """Captured decode steps of one program. `capture_s`: seconds spent capturing, by batch size."""
 
-    def __init__(self, program: Program, *, table_widths: Mapping[int, int]) -> None:
+    def __init__(
+        self, program: Program, *, table_widths: Mapping[int, int], device: torch.device
+    ) -> None:
         """`table_widths`: pages of the longest sequence, by span."""
         self._program = program
+        self._device = device
         self._widths = table_widths
         self._captured: dict[int, Captured] = {}
         self._pool = torch.cuda.graph_pool_handle()
         self.capture_s: dict[int, float] = {}
 
     def run(self, step: Step, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor] | None:
-        """Outputs of the step; None for a batch larger than any graph."""
+        """Outputs of the step; None for one that is larger than any graph's buffers."""
         size = next((size for size in BUCKETS if size >= step.num_sequences), None)
-        if size is None:
+        wide = any(table.shape[1] > self._widths[span] for span, table in step.tables.items())
+        if size is None or wide:
             return None
         if size not in self._captured:
             self._captured[size] = self._capture(size, step, inputs)
         one = self._captured[size]
-        fill(one.step, step)
+        one.padding.fill(step)
         for name, buffer in one.inputs.items():
             buffer[: len(inputs[name])].copy_(inputs[name])
         one.graph.replay()
@@ -55,22 +60,22 @@ class Graphs:
 
     def _capture(self, size: int, step: Step, inputs: Mapping[str, torch.Tensor]) -> Captured:
         began = time.perf_counter()
-        padding = blank(step, size, self._widths)
+        padding = Padding(size, self._widths, self._device)
         buffers = {
-            name: torch.zeros(size, *value.shape[1:], dtype=value.dtype, device=value.device)
+            name: torch.zeros(size, *value.shape[1:], dtype=value.dtype, device=self._device)
             for name, value in inputs.items()
         }
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):  # kernels are compiled and workspaces made before capture
             for _ in range(2):
-                self._program.run(padding, buffers)
+                self._program.run(padding.step, buffers)
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):
-            outputs = self._program.run(padding, buffers)
+            outputs = self._program.run(padding.step, buffers)
         self.capture_s[size] = time.perf_counter() - began
-        return Captured(graph=graph, step=padding, inputs=buffers, outputs=outputs)
+        return Captured(graph=graph, padding=padding, inputs=buffers, outputs=outputs)
 
 
 def refuses(program: Program) -> tuple[str, ...]:
@@ -87,38 +92,43 @@ def refuses(program: Program) -> tuple[str, ...]:
     return tuple(dict.fromkeys(reasons))
 
 
-def blank(step: Step, size: int, widths: Mapping[int, int]) -> Step:
-    """A decode step of `size` sequences that are all padding, with tables of these widths."""
-    device = step.positions.device
+class Padding:
+    """A decode step of `size` sequences in one buffer: all padding until `fill`."""
 
-    def zeros(count: int) -> torch.Tensor:
-        return torch.zeros(count, dtype=torch.int64, device=device)
+    def __init__(self, size: int, widths: Mapping[int, int], device: torch.device) -> None:
+        self._shapes = {"positions": (size,), "start": (size,), "slot": (size,)}
+        self._shapes |= {str(span): (size, width) for span, width in widths.items()}
+        count = sum(math.prod(shape) for shape in self._shapes.values())
+        self._buffer = torch.zeros(count, dtype=torch.int64, device=device)
+        self._host = torch.zeros(count, dtype=torch.int64)
+        self._parts = self._cut(self._host)
+        own = self._cut(self._buffer)
+        rows = torch.arange(size, dtype=torch.int64, device=device)
+        self.step = Step(
+            phase="decode",
+            cu_seqlens=torch.arange(size + 1, dtype=torch.int64, device=device),
+            positions=own["positions"],
+            seq=rows,
+            start=own["start"],
+            length=torch.ones_like(rows),
+            slot=own["slot"],
+            last=rows.clone(),
+            tables={span: own[str(span)] for span in widths},
+        )
 
-    rows = torch.arange(size, dtype=torch.int64, device=device)
-    return Step(
-        phase=step.phase,
-        cu_seqlens=torch.arange(size + 1, dtype=torch.int64, device=device),
-        positions=zeros(size),
-        seq=rows,
-        start=zeros(size),
-        length=torch.ones_like(rows),
-        slot=zeros(size),
-        last=rows.clone(),
-        tables={
-            span: torch.zeros(size, widths[span], dtype=torch.int64, device=device)
-            for span in step.tables
-        },
-    )
+    def fill(self, step: Step) -> None:
+        """Put a decode step in; what is beyond it is padding again. One copy to the device."""
+        count = step.num_sequences
+        self._host.zero_()
+        for name in ("positions", "start", "slot"):
+            self._parts[name][:count] = getattr(step, name)
+        for span, table in step.tables.items():
+            self._parts[str(span)][:count, : table.shape[1]] = table
+        self._buffer.copy_(self._host)
 
-
-def fill(buffers: Step, step: Step) -> None:
-    """Put a decode step into fixed buffers; what is beyond it becomes padding again."""
-    count = step.num_sequences
-    for name in ("positions", "start", "slot"):
-        buffer = getattr(buffers, name)
-        buffer[:count].copy_(getattr(step, name))
-        buffer[count:].zero_()
-    for span, table in step.tables.items():
-        buffer = buffers.tables[span]
-        buffer.zero_()
-        buffer[:count, : table.shape[1]].copy_(table)
+    def _cut(self, buffer: torch.Tensor) -> dict[str, torch.Tensor]:
+        parts = buffer.split([math.prod(shape) for shape in self._shapes.values()])
+        return {
+            name: part.view(shape)
+            for (name, shape), part in zip(self._shapes.items(), parts, strict=True)
+        }

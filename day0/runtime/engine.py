@@ -219,18 +219,20 @@ class Engine:
         )
         inputs = graph_inputs(
             ids,
-            [request.tokens[: request.done] for request, _ in batch],
+            # a copy of every sequence is much for nothing
+            [request.tokens[: request.done] for request, _ in batch] if self._history else [],
             self._history,
             self._device,
         )
         logits = self._run(step, inputs)
         self.steps.append((phase, len(ids)))
+        greedy = logits.argmax(-1).tolist()  # of all rows by one question to the device
         events = []
         for row, (request, rows) in enumerate(batch):
             request.done += rows
             self._forget(request)
             if request.pending == 0:
-                events.append(self._produce(request, logits[row]))
+                events.append(self._produce(request, logits, row, greedy[row]))
         return events
 
     def _forget(self, request: Request) -> None:
@@ -243,16 +245,19 @@ class Engine:
                     self._pages[span].give([table[number]])
                     table[number] = 0
 
-    def _produce(self, request: Request, logits: torch.Tensor) -> Event:
-        sampling = request.sampling
-        token = next_token(
-            logits, sampling, position=len(request.tokens), produced=len(request.produced)
-        )
+    def _produce(self, request: Request, logits: torch.Tensor, row: int, greedy: int) -> Event:
+        """`logits` of all sequences, `greedy` the place of this row's largest."""
+        sampling, produced = request.sampling, request.num_produced
+        token = greedy
+        if sampling.temperature or (produced < sampling.min_new_tokens and sampling.stop_ids):
+            token = next_token(
+                logits[row], sampling, position=len(request.tokens), produced=produced
+            )
         request.tokens.append(token)
         finish = ""
         if token in sampling.stop_ids:
             finish = "stop"
-        elif len(request.produced) >= sampling.max_new_tokens:
+        elif request.num_produced >= sampling.max_new_tokens:
             finish = "length"
         if finish:
             self._leave(request, finish)

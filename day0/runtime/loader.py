@@ -92,9 +92,15 @@ class Dummy:
         if leaf.name.endswith("A_log"):
             return value.abs()
         if len(leaf.dims) == 1:
-            return 1 + 0.1 * value if role == "norm" else 0.1 * value
-        # of normed rows: logits with a spread of two, at which no score saturates into ties
-        return value * ((2.0 if role == "router" else 1.0) / math.sqrt(leaf.dims[-1]))
+            # a selection bias must not outweigh the scores, whose best lie close together
+            small = 0.01 if role == "router" else 0.1
+            return 1 + 0.1 * value if role == "norm" else small * value
+        if role == "embedding":
+            return (
+                value  # as large as the layers' outputs: tokens stay apart, and so do their experts
+            )
+        # of normed rows: logits with a spread of one, at which no score saturates into ties
+        return value / math.sqrt(leaf.dims[-1])
 
 
 def load(

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from day0.runtime.sampling import Sampling
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Request:
     """`tokens` prompt and produced ids; `done` tokens already in the caches; `pages` per span;
-    `finish` "", "length", "stop" or "cancelled"."""
+    `finish` "", "length", "stop" or "cancelled". A request equals itself alone: comparing tokens
+    would rule a step of many."""
 
     number: int
     prompt: tuple[int, ...]
@@ -26,6 +27,10 @@ class Request:
     @property
     def produced(self) -> list[int]:
         return self.tokens[len(self.prompt) :]
+
+    @property
+    def num_produced(self) -> int:
+        return len(self.tokens) - len(self.prompt)
 
     @property
     def most(self) -> int:

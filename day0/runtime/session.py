@@ -1,6 +1,6 @@
 """A loaded model: logits, hidden rows, scores, and generation. `day0.load` gives one."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,9 +25,8 @@ from day0.runtime.pools import page_size, spans
 from day0.runtime.program import Program, Watch
 from day0.runtime.request import Request
 from day0.runtime.sampling import Sampling
-from day0.runtime.step import Step, make_step
+from day0.runtime.step import Step, make_step, placed
 from day0.runtime.storage import Storage
-
 
 # Rows of a prefill step: enough to fill the device.
 CHUNK = {"cpu": 512, "cuda": 8192}
@@ -65,7 +64,7 @@ class Session:
         self._weights = weights
         self._lowered = lowered
         chunk = sizes.chunk or CHUNK.get(device.type, CHUNK["cpu"])
-        self.limits = _limits(model, replace(sizes, chunk=chunk))
+        self.limits = _limits(lowered["prefill"].caches.values(), replace(sizes, chunk=chunk))
         self.storage = self._storage(self.limits)
         self.programs = self._programs(self.storage)
         self.graphs = self._captured(self.programs["decode"])
@@ -82,7 +81,8 @@ class Session:
         def run(step: Step, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
             return self.run(step, inputs)[self.logits_name]
 
-        return Engine(run, self.limits, self._device, history=self.history)
+        # steps are made on the CPU: `run` places them, or puts them into a graph's buffers
+        return Engine(run, self.limits, torch.device("cpu"), history=self.history)
 
     @property
     def history(self) -> int:
@@ -113,7 +113,8 @@ class Session:
             found = self.graphs.run(step, inputs)
             if found is not None:
                 return found
-        return program.run(step, inputs, keep=keep, watch=watch)
+        inputs = {name: value.to(self._device) for name, value in inputs.items()}
+        return program.run(placed(step, self._device), inputs, keep=keep, watch=watch)
 
     def logits(self, ids: Sequence[int], *, chunks: Sequence[int] = ()) -> torch.Tensor:
         """[T, V] in fp32: logits after each of `ids`. `chunks`: prefill in pieces of these
@@ -193,7 +194,7 @@ class Session:
         return self._lone[1], self.limits.page_size
 
     def _storage(self, limits: Limits) -> Storage:
-        caches = self.model.caches
+        caches = self._lowered["prefill"].caches
         dtypes = {name: _cache_dtype(self.recipe, cache) for name, cache in caches.items()}
         return Storage(
             caches,
@@ -215,6 +216,7 @@ class Session:
             table_widths={
                 span: min(longest, count) for span, count in self.limits.num_pages.items()
             },
+            device=self._device,
         )
 
     def _programs(self, storage: Storage) -> dict[str, Program]:
@@ -277,7 +279,7 @@ def open_session(
         assert headers is not None, "files are read by their headers"
         files = Files(folder, headers)
     weights = load(
-        (weight for name, weight in model.weights.items() if name in used),
+        (weight for name, weight in lowered["prefill"].weights.items() if name in used),
         files=files,
         dummy=None if dummy_seed is None else Dummy(dummy_seed, place),
         dtype_of=weight_dtype(recipe),
@@ -319,8 +321,7 @@ def _cache_dtype(recipe: Recipe, cache: CacheSpec) -> torch.dtype:
     return DTYPES.get(recipe.cache(cache), DTYPES[recipe.plain])
 
 
-def _limits(model: Model, sizes: Sizes) -> Limits:
-    caches = model.caches.values()
+def _limits(caches: Collection[CacheSpec], sizes: Sizes) -> Limits:
     size = page_size(caches)
     num = {
         span: -(-sizes.tokens // size)

@@ -1,6 +1,6 @@
 """The only batch context of a step: which rows belong to whom, and where their caches lie."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 
 import torch
 
@@ -58,14 +58,31 @@ def make_step(
         width = max(map(len, rows), default=0)
         return torch.tensor([row + [0] * (width - len(row)) for row in rows], dtype=torch.int64)
 
-    return Step(
+    step = Step(
         phase=phase,
-        cu_seqlens=cu_seqlens.to(device),
-        positions=positions.to(device),
-        seq=seq.to(device),
-        start=start.to(device),
-        length=length.to(device),
-        slot=torch.tensor(slots, dtype=torch.int64).to(device),
-        last=(torch.arange(int(ends[-1])) if all_rows else ends - 1).to(device),
-        tables={span: table(rows).to(device) for span, rows in tables.items()},
+        cu_seqlens=cu_seqlens,
+        positions=positions,
+        seq=seq,
+        start=start,
+        length=length,
+        slot=torch.tensor(slots, dtype=torch.int64),
+        last=torch.arange(int(ends[-1])) if all_rows else ends - 1,
+        tables={span: table(rows) for span, rows in tables.items()},
+    )
+    return placed(step, device)
+
+
+def placed(step: Step, device: torch.device) -> Step:
+    """The step on the device by one copy: with few tokens the number of copies rules."""
+    if step.positions.device.type == device.type:
+        return step
+    names = [field.name for field in fields(step) if field.name not in ("phase", "tables")]
+    tensors = [*(getattr(step, name) for name in names), *step.tables.values()]
+    packed = torch.cat([tensor.flatten() for tensor in tensors]).to(device)
+    parts = packed.split([tensor.numel() for tensor in tensors])
+    shaped = [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
+    return replace(
+        step,
+        **dict(zip(names, shaped, strict=False)),
+        tables=dict(zip(step.tables, shaped[len(names) :], strict=True)),
     )

@@ -7,6 +7,7 @@ Importing the package, its references and its cases needs neither triton nor a G
 OPS = (
     "kda",
     "gdn",
+    "lightning",
     "short_conv",
     "gated_rmsnorm",
     "rmsnorm",
@@ -19,18 +20,17 @@ OPS = (
     "cache_write",
     "attn_residual",
     "mla",
+    "hyper_connection",
+    "sparse_mla",
 )
 
 # Folders with definitions alone: nothing to compare them with here, so no cases either.
 DEFINITIONS = (
     "compress",
     "gqa",
-    "hyper_connection",
     "indexer",
-    "lightning",
     "ngram_embedding",
     "sampling",
     "shared_kv",
     "sparse_gqa",
-    "sparse_mla",
 )

@@ -17,6 +17,8 @@ PARSERS = {
     "checkpoint/header_cache.py",
     "catalog/entry.py",
     "models/words.py",
+    "analysis/measured.py",
+    "registry/written.py",
     "runtime/prompts.py",
 }
 

@@ -7,7 +7,7 @@ import torch
 
 from day0_kernels.case import converted
 from day0_kernels.common.windows import Sizes
-from day0_kernels.kda import chunked, reference
+from day0_kernels.kda import chunked, reference, segment
 from day0_kernels.kda.cases import BOUNDED, SOFTPLUS, Case, inputs
 from day0_kernels.kda.decode import kda_decode, kda_verify
 from day0_kernels.kda.launch import diagonal_block, prefill_launch
@@ -95,6 +95,48 @@ def test_verify_keeps_every_state(generator, device):
     kda_decode(**{**step, "state": resumed["state"][:, 1]})
     near(resumed["o"], a["o"])
     near(resumed["state"][at, 1], a["state"][at, 2])
+
+
+@FORMS
+@pytest.mark.parametrize("window", [None, 1])
+def test_ranks_in_a_row_are_one_sequence(form, window, generator, device):
+    """Context parallelism: (A, B) of every rank, the states between, then each rank's tokens."""
+    whole = arguments((100,), generator, device, form, carried=(0,))
+    at = int(whole["slot"][0])
+    state = whole["state"][at : at + 1].clone()
+    ranks = [part(converted(whole), *cut) for cut in ((0, 37, 5), (37, 70, 42), (70, 100, 75))]
+    kda_prefill(**whole)
+    names = "k v gate beta a_log dt_bias".split()
+    a, b = torch.full((3, 1, 2, 16, 16), torch.nan), torch.full((3, 1, 2, 16, 32), torch.nan)
+    a, b = a.to(device), b.to(device)
+    for index, rank in enumerate(ranks):
+        sizes = Sizes(
+            num_tokens=rank["k"].shape[0], num_sequences=1, num_heads=2, num_key_heads=2,
+            head_dim=16, value_dim=32, scalar=False, exact=True,
+        )  # fmt: skip
+        launch = prefill_launch(sizes, form["lower_bound"])
+        segment.run(
+            *(rank[name] for name in names), a[index], b[index], rank["cu_seqlens"], sizes=sizes,
+            lower_bound=form["lower_bound"], workspace=None,
+            launch=dataclasses.replace(launch, window=window or launch.window),
+        )  # fmt: skip
+    for index, rank in enumerate(ranks):
+        rank["state"][at] = segment.entering_state(a, b, state, index)[0]
+        kda_prefill(**rank)
+    near(torch.cat([rank["o"] for rank in ranks]), whole["o"])
+    near(ranks[-1]["state"], whole["state"])
+
+
+def test_segments_compose_in_double_precision(generator, device):
+    whole = converted(arguments((50,), generator, device, SOFTPLUS, carried=(0,)), torch.float64)
+    at = int(whole["slot"][0])
+    state = whole["state"][at : at + 1].clone()
+    a, b = state.new_empty(2, 1, 2, 16, 16), state.new_empty(2, 1, 2, 16, 32)
+    for index, cut in enumerate(((0, 20, 0), (20, 50, 0))):
+        rank = without(part(whole, *cut), "q", "o", "state", "slot", "start")
+        reference.kda_segment(**rank, transition_a=a[index], transition_b=b[index])
+    reference.kda_prefill(**whole)
+    near(segment.entering_state(a, b, state, 2)[0], whole["state"][at], 1e-12)
 
 
 @FORMS

@@ -70,6 +70,10 @@ def test_wheel_holds_both_packages_and_the_data(wheel: Path) -> None:
     assert {"day0/_data/checklists/README.md", "day0/_data/templates/README.md"} <= set(names)
     demo = {f"day0/demo/{path.name}" for path in (ROOT / "day0" / "demo").iterdir()}
     assert {"day0/demo/config.json", "day0/demo/model.safetensors"} <= demo <= set(names)
+    pages = {
+        f"day0/report/assets/{name}" for name in ("page.html", "parts.html", "page.css", "page.js")
+    }
+    assert pages <= set(names)
     if any((ROOT / "kernels" / "day0_kernels").glob("*.py")):
         assert "day0_kernels/__init__.py" in names
 

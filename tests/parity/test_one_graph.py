@@ -19,7 +19,7 @@ from day0.ir.recipe import RECIPES
 from day0.ir.weight import Leaf, Pick, Weight, leaves
 from day0.models.read import read_model
 from day0.passes.choose import BUILT_IN
-from day0.passes.lower import OPTIONAL
+from day0.passes.lower import OPTIONAL, PHASES
 from day0.runtime.binder import Call, Frame
 from day0.runtime.engine import Engine
 from day0.runtime.sampling import Sampling
@@ -110,13 +110,18 @@ def test_every_other_form_is_tried() -> None:
     assert tried == set(kernel_index.OTHER_FORMS)
 
 
+# A pass finds nothing here: no sum stands right before a norm.
+UNTOUCHED = {("fuse", kind) for kind in ("qwen4_exp", "deepseek_v4", "minimax")}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", OPTIONAL)
 def test_a_pass_left_out_changes_nothing(name: str, kind: str, tiny: Tiny, seed: int) -> None:
     """Logits of ragged prompts in chunks and of decode steps, with one optional pass on and off."""
     folder = tiny(kind).folder
     with_it, without = opened(folder), opened(folder, without=(name,))
-    assert with_it.lowered["prefill"].changed[name]
+    found = [with_it.lowered[phase].changed[name] for phase in PHASES]
+    assert any(found) == ((name, kind) not in UNTOUCHED)
     assert name not in without.lowered["prefill"].changed
     generator = torch.Generator().manual_seed(seed)
     vocab = with_it.model.spec.vocab_size

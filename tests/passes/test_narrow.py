@@ -6,8 +6,10 @@ import pytest
 
 from day0.checkpoint.load import load
 from day0.ir.graph import Graph
+from day0.ir.recipe import RECIPES
 from day0.models.read import read_model
 from day0.passes.narrow import narrow
+from day0.passes.state import State
 from day0.registry.index import NAMES, family
 
 
@@ -17,8 +19,15 @@ def demo() -> Graph:
     return replace(main, outputs=main.outputs[:1])  # without what its draft taps
 
 
+def narrowed(graph: Graph, phase: str) -> tuple[Graph, tuple[str, ...]]:
+    """`narrow` looks at nothing but the graph and the phase."""
+    state = State(graph=graph, weights={}, caches={}, recipe=RECIPES["bf16"], phase=phase)
+    state, changed = narrow(state)
+    return state.graph, changed
+
+
 def test_what_follows_the_last_mixing_of_rows_has_the_last_rows(demo: Graph) -> None:
-    graph, fewer = narrow(demo, "prefill")
+    graph, fewer = narrowed(demo, "prefill")
     graph.check()
     mixing = [op for op in demo.ops if not family(op.family).rowwise and op.family != "take_rows"]
     behind = demo.ops[demo.ops.index(mixing[-1]) + 1 :]
@@ -41,7 +50,7 @@ def test_what_follows_the_last_mixing_of_rows_has_the_last_rows(demo: Graph) -> 
 
 
 def test_decode_takes_nothing(demo: Graph) -> None:
-    graph, removed = narrow(demo, "decode")
+    graph, removed = narrowed(demo, "decode")
     graph.check()
     assert removed == tuple(op.id for op in demo.ops if op.family == "take_rows")
     assert not [op for op in graph.ops if op.family == "take_rows"]
@@ -58,11 +67,11 @@ def test_nothing_is_taken_from_an_output(demo: Graph) -> None:
     """A tap that a draft asks for has all its rows."""
     tapped = demo_input(demo)
     asked = replace(demo, outputs=(*demo.outputs, tapped))
-    graph, fewer = narrow(asked, "prefill")
+    graph, fewer = narrowed(asked, "prefill")
     graph.check()
     assert graph.values[tapped].dims[0] == "T"
     assert demo.producers()[tapped].id not in fewer
-    graph, _ = narrow(asked, "decode")
+    graph, _ = narrowed(asked, "decode")
     graph.check()
     assert tapped in {value for op in graph.ops for _, value in op.outputs}
 

@@ -41,7 +41,7 @@ PACKAGES = {
     "catalog": DATA_FORMATS,
     "analysis": DATA_FORMATS,
     "scaffold": ("jinja2", *DATA_FORMATS),
-    "report": ("rich", "jinja2", *DATA_FORMATS),
+    "report": ("rich", "jinja2", "markupsafe", "fast_sugiyama", "matplotlib", *DATA_FORMATS),
     "runtime": (
         *("torch", "triton", "day0_kernels", "safetensors", "tokenizers", "jinja2", "rich"),
         *DATA_FORMATS,

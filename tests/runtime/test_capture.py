@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from day0.checkpoint.load import DEMO
-from day0.runtime.capture import BUCKETS, blank, fill
+from day0.runtime.capture import BUCKETS, Padding
 from day0.runtime.engine import Engine
 from day0.runtime.sampling import Sampling
 from day0.runtime.session import Session
@@ -33,8 +33,9 @@ def test_a_padded_step_computes_the_same(size: int) -> None:
             return found
         after = live(session)
         restore(session, before)
-        fixed = blank(step, size, widths)
-        fill(fixed, step)
+        padding = Padding(size, widths, torch.device("cpu"))
+        padding.fill(step)
+        fixed = padding.step
         more = size - step.num_sequences
         wider = {
             key: torch.cat((value, value.new_zeros(more, *value.shape[1:])))

@@ -185,8 +185,10 @@ def test_made_up_weights_have_the_scale_of_trained_ones(seed: int) -> None:
     matrix = made(Leaf(name="m.weight", dims=(300, 400)), seed)
     assert float(matrix.std()) == pytest.approx(400**-0.5, rel=0.05)
     router = made(Leaf(name="m.weight", dims=(300, 400)), seed, "router")
-    # logits of normed rows have a spread of two
-    assert float(router.std()) == pytest.approx(2 / 20, rel=0.05)
+    bias = made(Leaf(name="m.bias", dims=(4000,)), seed, "router")
+    # logits of normed rows have a spread of one, and no bias outweighs their scores
+    assert float(router.std()) == pytest.approx(1 / 20, rel=0.05)
+    assert float(bias.std()) == pytest.approx(0.01, rel=0.1)
     norm = made(Leaf(name="n.weight", dims=(4000,)), seed, "norm")
     assert float(norm.mean()) == pytest.approx(1.0, abs=0.02)
     assert float(norm.std()) == pytest.approx(0.1, rel=0.1)

@@ -7,12 +7,12 @@ import torch
 
 import day0
 from day0.errors import Day0Error
-from day0.mechanisms import index as mechanisms
 from day0.models import plugin
 from day0.registry import index as families
+from tests.plugins import forgotten
 from tests.runtime.commands import Command, change_weights, command, demo_copy
 
-__all__ = ["command"]
+__all__ = ["command", "forgotten"]
 IDS = [3, 14, 15, 92, 65, 35, 89, 79]
 PLUGIN = '''
 """The demo's dense feed-forward under other names and as one operator."""
@@ -70,18 +70,6 @@ def register(registry):
 '''
 
 
-@pytest.fixture(autouse=True)
-def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test registers goes away with it."""
-    monkeypatch.setattr(families, "_added", {})
-    monkeypatch.setattr(families, "_references", {})
-    monkeypatch.setattr(mechanisms, "_added", {"mixer": [], "ffn": []})
-    monkeypatch.setattr(mechanisms, "MECHANISMS", mechanisms.MECHANISMS.copy())
-    for user in ("day0.models.build", "day0.models.plugin"):
-        monkeypatch.setattr(f"{user}.MECHANISMS", mechanisms.MECHANISMS)
-    monkeypatch.setattr(plugin, "_loaded", set())
-
-
 def write(folder: Path, text: str) -> Path:
     folder.mkdir()
     (folder / "plugin.py").write_text(text)
@@ -120,7 +108,7 @@ def test_both_commands_take_it(command: Command, strange: Path, tmp_path: Path) 
     done = command("analyze", strange, "--plugin", taught, "--format", "json")
     assert done.data["proof"]["status"] == "proved"
     (entry,) = [e for e in done.data["inventory"] if e["family"] == "swish_net"]
-    assert entry["verdict"] == "new"
+    assert (entry["verdict"], entry["reasons"]) == ("new", ["reference exists"])
     done = command("run", strange, "--plugin", taught, "--max-new-tokens", "2", "--format", "json")
     assert {"family": "swish_net", "impl": "reference", "count": 1} in done.data["implementations"]
 
@@ -132,14 +120,17 @@ def test_both_commands_take_it(command: Command, strange: Path, tmp_path: Path) 
         ("x = 1", r"defines no function register\(registry\)"),
         ("def register(registry:", "cannot be imported"),
         ("import a_module_that_is_not_there", "cannot be imported"),
-        ("def register(registry): registry.family(7)", "a Family is needed, not int"),
-        ("def register(registry): registry.mixer('kda')", "a Mechanism is needed, not str"),
+        ("def register(registry): registry.family(7)", "Family is needed, not int"),
+        ("def register(registry): registry.mixer('kda')", "Mechanism is needed, not str"),
         ("def register(registry): registry.reference('kda', 7)", "is a function, not int"),
+        ("def register(registry): registry.implementation('kda', 7)", "Impl is needed"),
+        ("from pathlib import Path\ndef register(r): r.checklist(Path('x'))", "no checklist x"),
         ("def register(registry): registry.reference('kdaa', print)", "no operator family 'kdaa'"),
         (PLUGIN.replace('name="swish_net"', 'name="kda"'), "'kda' exists already"),
         (PLUGIN.replace('stem="swish_net"', 'stem="glu"'), "'glu' exists already"),
     ],
     ids=["no-file", "no-register", "syntax", "import", "no-family", "no-mechanism", "no-function",
+         "no-impl", "no-checklist",
          "unknown-family", "family-taken", "stem-taken"],
 )  # fmt: skip
 def test_a_bad_plugin_is_an_error(
@@ -162,11 +153,45 @@ def test_a_mistake_in_its_own_code_keeps_its_traceback(tmp_path: Path) -> None:
         plugin.load_plugin(folder)
 
 
-def test_modules_beside_it_can_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+def test_modules_beside_it_can_be_imported(tmp_path: Path) -> None:
     folder = write(tmp_path / "two", "from beside_the_plugin import register\n")
     (folder / "beside_the_plugin.py").write_text(
         "def kda(): pass\ndef register(registry): registry.reference('kda', kda)\n"
     )
     plugin.load_plugin(folder)
     assert dict(families.added_references()) == {"kda": "beside_the_plugin:kda"}
+
+
+def test_a_kernel_for_a_family_that_there_is(tmp_path: Path) -> None:
+    """It is asked first, counts with its parity case alone, and changes no other family."""
+    folder = write(
+        tmp_path / "faster",
+        "from day0.registry.family import Impl\n"
+        "def register(registry):\n"
+        "    registry.implementation('softcap', Impl(backend='triton', entry='x:y'))\n"
+        "    registry.implementation('gqa', Impl(backend='triton', entry='x:z', parity='x/y'))\n",
+    )
+    before = families.family("gqa").impls, families.family("mla")
+    plugin.load_plugin(folder)
+    assert families.family("gqa").impls[0].entry == "x:z"
+    assert families.family("gqa").impls[1:] == before[0]
+    assert families.family("mla") is before[1]
+    assert families.exists("gqa")
+    assert dict(families.added_references()) == {}
+
+
+def test_an_installed_plugin_goes_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "softer.py").write_text(
+        "def softcap(): pass\ndef register(registry): registry.reference('softcap', softcap)\n"
+    )
+    info = tmp_path / "softer-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: softer\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[day0.plugins]\nsoft = softer:register\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(Day0Error, match=r"no installed plugin \(there are: .*soft"):
+        plugin.load_plugin(Path("hard"))
+    plugin.load_plugin(Path("soft"))
+    assert dict(families.added_references()) == {"softcap": "softer:softcap"}

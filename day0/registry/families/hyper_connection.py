@@ -1,7 +1,7 @@
 """Hyper-connections, reading: a block's input from m residual streams, and how to write back."""
 
 from day0.ir.tensor import TensorSpec
-from day0.registry.family import Family, Shapes, number, real, reference, word
+from day0.registry.family import Family, Impl, Shapes, number, real, reference, word
 
 
 def _out(shapes: Shapes) -> dict[str, TensorSpec]:
@@ -26,6 +26,12 @@ def _flops(shapes: Shapes, context: object) -> float:
     return 2.0 * shapes.size("fn") + 6.0 * shapes.width("x") + mixing
 
 
+def few_streams(shapes: Shapes) -> tuple[str, ...]:
+    """A token's mix lies in one program's registers."""
+    count = shapes.attrs["num_streams"]
+    return () if 2 <= count <= 4 else (f"{count} streams (takes 2 to 4)",)
+
+
 FAMILY = Family(
     name="hyper_connection",
     rowwise=True,
@@ -47,5 +53,15 @@ FAMILY = Family(
     },
     infer=_out,
     flops=_flops,
-    impls=(reference("day0_kernels.hyper_connection.reference:hyper_connection"),),
+    impls=(
+        reference("day0_kernels.hyper_connection.reference:hyper_connection"),
+        Impl(
+            backend="triton",
+            entry="day0_kernels.hyper_connection.read:hyper_connection",
+            formats=dict.fromkeys(("fn", "base", "scale"), ("fp32",)),
+            limits=few_streams,
+            min_capability=(9, 0),
+            parity="hyper_connection/sinkhorn-bf16",
+        ),
+    ),
 )

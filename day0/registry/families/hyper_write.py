@@ -1,6 +1,7 @@
 """Hyper-connections, writing: the block's output spread over the streams, the streams mixed."""
 
-from day0.registry.family import Context, Family, Shapes, number, reference
+from day0.registry.families.hyper_connection import few_streams
+from day0.registry.family import Context, Family, Impl, Shapes, number, reference
 
 
 def _flops(shapes: Shapes, context: Context) -> float:
@@ -17,5 +18,14 @@ FAMILY = Family(
     attrs={"num_streams": number()},
     infer=lambda s: {"y": s.inputs["x"]},
     flops=_flops,
-    impls=(reference("day0_kernels.hyper_connection.reference:hyper_write"),),
+    impls=(
+        reference("day0_kernels.hyper_connection.reference:hyper_write"),
+        Impl(
+            backend="triton",
+            entry="day0_kernels.hyper_connection.write:hyper_write",
+            limits=few_streams,
+            min_capability=(8, 0),
+            parity="hyper_connection/write-bf16",
+        ),
+    ),
 )

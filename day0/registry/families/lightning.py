@@ -1,6 +1,26 @@
 """Lightning attention: linear attention with one fixed decay per head (arXiv:2401.04658)."""
 
-from day0.registry.family import Family, number, real, reference
+from day0.registry.family import Family, Impl, Shapes, number, real, reference
+
+
+def _limits(shapes: Shapes) -> tuple[str, ...]:
+    """Head sizes that the parity cases cover; slopes that keep the decays of a chunk in range."""
+    size, scale = shapes.attrs["head_dim"], shapes.attrs["slope_scale"]
+    reasons = () if size in (64, 128) else (f"head_dim {size} (takes 64 or 128)",)
+    return reasons if 0.0 < scale <= 1.25 else (*reasons, f"slope_scale {scale} (takes 0 to 1.25)")
+
+
+def _triton(phase: str, entry: str, parity: str) -> Impl:
+    return Impl(
+        backend="triton",
+        entry=f"day0_kernels.lightning.{entry}",
+        phases=(phase,),
+        formats={"q": ("bf16", "fp32"), "state": ("fp32", "bf16")},
+        limits=_limits,
+        min_capability=(9, 0),
+        parity=parity,
+    )
+
 
 FAMILY = Family(
     name="lightning",
@@ -17,5 +37,9 @@ FAMILY = Family(
     infer=lambda s: {"y": s.inputs["v"]},
     flops=lambda s, c: 5.0 * s.attrs["num_heads"] * s.attrs["head_dim"] ** 2,
     entries=lambda s, c: {"state": 2.0} if c.phase == "decode" else {},
-    impls=(reference("day0_kernels.lightning.reference:lightning"),),
+    impls=(
+        reference("day0_kernels.lightning.reference:lightning"),
+        _triton("prefill", "prefill:lightning_prefill", "lightning/bf16-ragged"),
+        _triton("decode", "decode:lightning_decode", "lightning/decode-bf16"),
+    ),
 )

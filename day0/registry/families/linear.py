@@ -3,7 +3,7 @@
 from day0.ir.tensor import TensorSpec
 from day0.registry.family import Family, Impl, Shapes, number, reference
 
-_PLAIN = ("fp32", "bf16", "fp16")
+PLAIN = ("fp32", "bf16", "fp16")
 
 
 def _out(shapes: Shapes) -> dict[str, TensorSpec]:
@@ -12,6 +12,13 @@ def _out(shapes: Shapes) -> dict[str, TensorSpec]:
     if width != inner * shapes.attrs["groups"]:
         raise ValueError(f"linear: x has {width} channels, the weight takes {inner}")
     return {"y": TensorSpec(dims=(shapes.rows("x"), out))}
+
+
+def _small(shapes: Shapes) -> tuple[str, ...]:
+    """Three products instead of one pay where the matrix is small: a router."""
+    out = int(shapes.weights["weight"].dims[0])
+    reasons = [] if out <= 1024 else [f"{out:,} outputs (takes up to 1,024)"]
+    return tuple(reasons + (["a bias"] if "bias" in shapes.weights else []))
 
 
 FAMILY = Family(
@@ -27,9 +34,18 @@ FAMILY = Family(
     impls=(
         reference("day0_kernels.basic.reference:linear"),
         Impl(
+            backend="triton",
+            entry="day0_kernels.basic.precise:linear",
+            formats={"weight": ("fp32",)},
+            attrs={"groups": (1,)},
+            limits=_small,
+            min_capability=(9, 0),
+            parity="basic/precise-bf16",
+        ),
+        Impl(
             backend="library",
             entry="day0_kernels.basic.library:linear",
-            formats={"weight": _PLAIN},
+            formats={"weight": PLAIN},
             attrs={"groups": (1,)},
         ),
     ),

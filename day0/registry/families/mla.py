@@ -46,6 +46,8 @@ def _absorbable(shapes: Shapes) -> tuple[str, ...]:
         reasons.append(f"latent_dim {latent} (takes powers of two from 16 to 512)")
     if rope and (rope & (rope - 1) or not 16 <= rope <= 128):
         reasons.append(f"rope_dim {rope} (takes 0 and powers of two from 16 to 128)")
+    if latent + rope > 576:
+        reasons.append(f"latent_dim + rope_dim {latent + rope} (takes up to 576)")
     return tuple(reasons)
 
 
@@ -59,11 +61,11 @@ def _expandable(shapes: Shapes) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-def paged(*phases: str, parity: str) -> Impl:
+def paged(*phases: str, entry: str, parity: str) -> Impl:
     """The absorbed kernel over pages, which selected entries share."""
     return Impl(
         backend="triton",
-        entry="day0_kernels.mla.decode:mla_paged",
+        entry=entry,
         phases=phases,
         formats={"latent": PLAIN},
         limits=_absorbable,
@@ -85,7 +87,7 @@ FAMILY = Family(
     entries=lambda s, c: {"latent": _seen(s, c)},
     impls=(
         reference("day0_kernels.mla.reference:mla"),
-        paged("decode", parity="mla/bf16"),
+        paged("decode", entry="day0_kernels.mla.decode:mla_paged", parity="mla/bf16"),
         Impl(
             backend="library",
             entry="day0_kernels.mla.expanded:mla_expanded",

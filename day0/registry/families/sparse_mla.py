@@ -21,6 +21,11 @@ FAMILY = Family(
     entries=lambda s, c: {"latent": _selected(s, c)},
     impls=(
         reference("day0_kernels.sparse_mla.reference:sparse_mla"),
-        paged("prefill", "decode", parity="mla/bf16-selected"),
+        paged(
+            "prefill",
+            "decode",
+            entry="day0_kernels.sparse_mla.attention:sparse_mla_paged",
+            parity="sparse_mla/bf16",
+        ),
     ),
 )

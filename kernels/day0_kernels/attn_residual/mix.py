@@ -1,5 +1,5 @@
 """One pass: all sources of a token in one program. Letters: H channels, BH the power of two that
-holds them, N sources, NP their power of two."""
+holds them, N sources."""
 
 import torch
 import triton
@@ -19,18 +19,30 @@ def add_pairs(a, b, c, d):
 @triton.jit
 def online_kernel(
     x, strides, query, y, stride_y, eps, scale,
-    N: tl.constexpr, H: tl.constexpr, BH: tl.constexpr, NORMED: tl.constexpr,
+    N: tl.constexpr, NP: tl.constexpr, H: tl.constexpr, BH: tl.constexpr, NORMED: tl.constexpr,
+    ALIGN: tl.constexpr,
 ):  # fmt: skip
-    """Every source is read once; the softmax runs along. Grid (T). x: N pointers."""
+    """For many tokens: every source is read once, one ahead of the running softmax. Grid (T). The
+    loop is a real one (addresses in a table of NP): unrolled, all loads would move to its top and
+    leave no registers for a second program."""
     row = tl.program_id(0).to(tl.int64)
     channel = tl.arange(0, BH)
     mask = channel < H
-    b_query = tl.load(query + channel, mask=mask, other=0.0).to(tl.float32)
+    number = tl.arange(0, NP)
+    address = tl.zeros((NP,), tl.int64)
+    for i in tl.static_range(0, N):
+        address = tl.where(number == i, (x[i] + row * strides[i]).to(tl.int64), address)
     largest = tl.full((), NEGATIVE, tl.float32)
     total = tl.zeros((), tl.float32)
     acc = tl.zeros((BH,), tl.float32)
-    for i in tl.static_range(0, N):
-        b_x = tl.load(x[i] + row * strides[i] + channel, mask=mask, other=0.0).to(tl.float32)
+    source = tl.multiple_of(tl.sum(tl.where(number == 0, address, 0), axis=0).to(y.dtype), ALIGN)
+    ahead = tl.load(source + channel, mask=mask, other=0.0)
+    for i in range(N):
+        b_x = ahead.to(tl.float32)
+        following = tl.minimum(i + 1, N - 1)
+        source = tl.sum(tl.where(number == following, address, 0), axis=0).to(y.dtype)
+        ahead = tl.load(tl.multiple_of(source, ALIGN) + channel, mask=mask, other=0.0)
+        b_query = tl.load(query + channel, mask=mask, other=0.0).to(tl.float32)
         square, dot = tl.reduce((b_x * b_x, b_x * b_query), 0, add_pairs)
         factor = tl.rsqrt(square / H + eps)
         score = dot * factor * scale
@@ -43,43 +55,56 @@ def online_kernel(
 
 
 @triton.jit
-def tile_kernel(
+def per_thread(x, GROUPS: tl.constexpr):
+    """Sums of [GROUPS * 4096] over what one of 512 threads holds: [512]."""
+    return tl.sum(tl.sum(tl.reshape(x, (GROUPS, 512, 8)), axis=2), axis=0)
+
+
+@triton.jit
+def side_by_side(x, N: tl.constexpr):
+    """16 tensors [512] as [512, 16], in order; `x` holds N, the rest are zeros."""
+    nothing = tl.zeros((512,), tl.float32)
+    a = ()
+    for i in tl.static_range(0, 8):  # joins order places by their bits, the last join lowest
+        a = a + (tl.join(x[i] if i < N else nothing, x[i + 8] if i + 8 < N else nothing),)
+    b = (tl.join(a[0], a[4]), tl.join(a[1], a[5]), tl.join(a[2], a[6]), tl.join(a[3], a[7]))
+    c = (tl.join(b[0], b[2]), tl.join(b[1], b[3]))
+    return tl.reshape(tl.join(c[0], c[1]), (512, 16))
+
+
+@triton.jit
+def held_kernel(
     x, strides, query, y, stride_y, eps, scale,
-    N: tl.constexpr, NP: tl.constexpr, H: tl.constexpr, BH: tl.constexpr, NORMED: tl.constexpr,
+    N: tl.constexpr, H: tl.constexpr, BH: tl.constexpr, NORMED: tl.constexpr,
 ):  # fmt: skip
-    """For few tokens: all sources side by side, blocks of BH channels read twice (the second time
-    from a cache), so that nothing waits for a source before it. Grid (T)."""
+    """For few tokens: all sources are loaded at once and stay in registers, and one reduction
+    gives every score. Grid (T), 16 warps; N up to 16."""
     row = tl.program_id(0).to(tl.int64)
-    number = tl.arange(0, NP)
-    base = tl.zeros((NP,), tl.int64)
+    channel = tl.arange(0, BH)
+    mask = channel < H
+    held = ()
     for i in tl.static_range(0, N):
-        base = tl.where(number == i, (x[i] + row * strides[i]).to(tl.int64), base)
-    source = base.to(y.dtype)[:, None]
-    exists = (number < N)[:, None]
-    square = tl.zeros((NP, BH), tl.float32)
-    dot = tl.zeros((NP, BH), tl.float32)
-    for first in range(0, H, BH):
-        channel = first + tl.arange(0, BH)
-        mask = exists & (channel < H)[None, :]
-        b_x = tl.load(source + tl.max_contiguous(tl.multiple_of(channel, BH), BH)[None, :],
-                      mask=mask, other=0.0).to(tl.float32)  # fmt: skip
-        b_query = tl.load(query + channel, mask=channel < H, other=0.0).to(tl.float32)
-        square += b_x * b_x
-        dot += b_x * b_query[None, :]
-    squares, dots = tl.reduce((square, dot), 1, add_pairs)
-    factor = tl.rsqrt(squares / H + eps)
-    score = tl.where(number < N, dots * factor * scale, NEGATIVE)
+        held = held + (tl.load(x[i] + row * strides[i] + channel, mask=mask, other=0.0),)
+    b_query = tl.load(query + channel, mask=mask, other=0.0).to(tl.float32)
+    squares = ()
+    dots = ()
+    for i in tl.static_range(0, N):
+        b_x = held[i].to(tl.float32)
+        squares = squares + (per_thread(b_x * b_x, BH // 4096),)
+        dots = dots + (per_thread(b_x * b_query, BH // 4096),)
+    square, dot = tl.reduce((side_by_side(squares, N), side_by_side(dots, N)), 0, add_pairs)
+    number = tl.arange(0, 16)
+    factor = tl.rsqrt(square / H + eps)
+    score = tl.where(number < N, dot * factor * scale, NEGATIVE)
     weight = tl.exp(score - tl.max(score, axis=0))
     weight = weight / tl.sum(weight, axis=0)
     if NORMED:
         weight = weight * factor
-    for first in range(0, H, BH):
-        channel = first + tl.arange(0, BH)
-        mask = exists & (channel < H)[None, :]
-        b_x = tl.load(source + tl.max_contiguous(tl.multiple_of(channel, BH), BH)[None, :],
-                      mask=mask, other=0.0).to(tl.float32)  # fmt: skip
-        out = tl.sum(b_x * weight[:, None], axis=0)
-        tl.store(y + row * stride_y + channel, out.to(y.dtype.element_ty), mask=channel < H)
+    acc = tl.zeros((BH,), tl.float32)
+    for i in tl.static_range(0, N):
+        share = tl.sum(tl.where(number == i, weight, 0.0), axis=0)
+        acc += held[i].to(tl.float32) * share
+    tl.store(y + row * stride_y + channel, acc.to(y.dtype.element_ty), mask=mask)
 
 
 def attn_residual(
@@ -111,17 +136,18 @@ def run(
     check_shape("query", query, "H", (channels,))
     if rows == 0:
         return
-    count = len(x)
-    # the pointers of padded places are never read
     pointers, strides = tuple(x), tuple(source.stride(0) for source in x)
-    if launch.tile:
-        tile_kernel[(rows,)](
-            pointers, strides, query, y, y.stride(0), eps, scale, N=count,
-            NP=triton.next_power_of_2(count), H=channels, BH=launch.block, NORMED=normed_values,
+    if launch.held:
+        held_kernel[(rows,)](
+            pointers, strides, query, y, y.stride(0), eps, scale, N=len(x), H=channels,
+            BH=max(triton.next_power_of_2(channels), 4096), NORMED=normed_values,
             num_warps=launch.num_warps,
         )  # fmt: skip
-    else:
-        online_kernel[(rows,)](
-            pointers, strides, query, y, y.stride(0), eps, scale, N=count, H=channels,
-            BH=triton.next_power_of_2(channels), NORMED=normed_values, num_warps=launch.num_warps,
-        )  # fmt: skip
+        return
+    aligned = all((source.data_ptr() | 2 * source.stride(0)) % 16 == 0 for source in x)
+    online_kernel[(rows,)](
+        pointers, strides, query, y, y.stride(0), eps, scale, N=len(x),
+        NP=triton.next_power_of_2(len(x)), H=channels, BH=triton.next_power_of_2(channels),
+        NORMED=normed_values, ALIGN=16 if aligned else 1, num_warps=launch.num_warps,
+        maxnreg=launch.registers,
+    )  # fmt: skip

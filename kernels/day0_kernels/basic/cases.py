@@ -6,7 +6,11 @@ import torch
 
 from day0_kernels.case import DTYPES, Case, Pair, Tolerance, Work
 
-TOLERANCE = {"bf16": Tolerance(), "fp32": Tolerance(floor=1e-6)}
+TOLERANCE = {
+    "bf16": Tolerance(),
+    "fp16": Tolerance(floor=1e-6),
+    "fp32": Tolerance(floor=1e-6),
+}
 
 _AT = "day0_kernels.basic"
 TRITON = ("glu", "gate", "activation", "softcap")
@@ -16,6 +20,9 @@ PAIRS = tuple(
          outputs=("y",))
     for file, names in (("elementwise", TRITON), ("library", LIBRARY))
     for name in names
+) + (
+    Pair(name="precise", reference=f"{_AT}.reference:linear", kernel=f"{_AT}.precise:linear",
+         outputs=("y",)),
 )  # fmt: skip
 _MATHS = {"limit": None, "alpha": None, "beta": None, "linear_beta": None}
 
@@ -51,6 +58,12 @@ CASES = (
     _case("linear", "linear", 7, 40, "interpret", "fp32", out=24, groups=1),
     _case("linear-groups", "linear", 7, 40, "interpret", "fp32", out=24, groups=4),
     _case("linear-bf16", "linear", 33, 2304, out=4096, groups=1),
+    _case("precise", "precise", 20, 300, "interpret", "fp16", out=24, groups=1),
+    _case("precise-bf16", "precise", 33, 2304, out=256, groups=1),
+    _case("precise-bf16-many", "precise", 500, 2304, out=256, groups=1),
+    _case("router-T1", "precise", 1, 2304, "bench big graph", out=256, groups=1),
+    _case("router-T32", "precise", 32, 2304, "bench big graph", out=256, groups=1),
+    _case("router-T8192", "precise", 8192, 2304, "bench big", out=256, groups=1),
     _case("add", "add", 5, 30, "interpret", "fp32", scale_a=1.0, scale_b=0.5),
     _case("add-bf16", "add", 64, 2304, scale_a=1.0, scale_b=1.0),
     _case("concat", "concat", 5, 30, "interpret", "fp32"),
@@ -86,6 +99,16 @@ def inputs(case: Case, device: str, generator: torch.Generator) -> dict[str, Any
             inner = width // case.attrs["groups"]
             given = {"x": draw(rows, width), "weight": draw(dims["out"], inner) * inner**-0.5,
                      "bias": draw(dims["out"]), "y": empty(dims["out"])}  # fmt: skip
+        case "precise":
+            weight = torch.randn(
+                dims["out"], width, generator=generator, device=device, dtype=torch.float32
+            )
+            given = {
+                "x": draw(rows, width),
+                "weight": weight * width**-0.5,
+                "bias": None,
+                "y": torch.full((rows, dims["out"]), float("nan"), device=device),
+            }
         case "add":
             given = {"a": draw(rows, width), "b": draw(rows, width), "y": empty()}
         case "concat":
@@ -105,6 +128,9 @@ def work(case: Case) -> Work:
     """Every tensor moved once."""
     rows, width, out = case.dims["rows"], case.dims["width"], case.dims["out"]
     size = DTYPES[case.dtype].itemsize
+    if case.pair == "precise":
+        moved = rows * width * size + (width + rows) * out * 4
+        return Work(bytes=moved, flops=2 * rows * width * out, unit="bf16")
     if case.pair == "linear":
         inner = width // case.attrs["groups"]
         moved, flops = rows * (width + out) + out * inner, 2 * rows * out * inner

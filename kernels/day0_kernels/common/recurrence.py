@@ -17,8 +17,17 @@ class DecodeLaunch:
 
 
 @triton.jit
-def unit_vector(x):
-    return x * tl.rsqrt(tl.sum(x * x, axis=0) + L2_EPS)
+def _add3(a, b, c, d, e, f):
+    return a + d, b + e, c + f
+
+
+@triton.jit
+def normalised_pair(q, k, output_scale):
+    """q (scaled) and k at unit length, and q . k, by one reduction: each costs barriers."""
+    qq, kk, qk = tl.reduce((q * q, k * k, q * k), 0, _add3)
+    scale_q = tl.rsqrt(qq + L2_EPS) * output_scale
+    scale_k = tl.rsqrt(kk + L2_EPS)
+    return q * scale_q, k * scale_k, qk * (scale_q * scale_k)
 
 
 @triton.jit
@@ -29,9 +38,28 @@ def load_tile(p_state, o_v, live, DK: tl.constexpr, DV: tl.constexpr):
 
 
 @triton.jit
-def delta_step(s, q, k, v, beta):
-    """(new state, output) from the decayed state; q, k [DK], v [BV]."""
+def ask_ahead(p_state, COUNT: tl.constexpr):
+    """Have the L2 cache fetch `COUNT` elements (a power of two) from `p_state` on, without waiting.
+
+    One question a line of 128 bytes. Not for the CPU interpreter.
+    """
+    LINE: tl.constexpr = 1024 // p_state.dtype.element_ty.primitive_bitwidth
+    tl.inline_asm_elementwise(
+        "prefetch.global.L2 [$1]; mov.b32 $0, 0;",
+        "=r,l",
+        [p_state + tl.arange(0, COUNT // LINE) * LINE],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
+    )
+
+
+@triton.jit
+def delta_step(s, q, k, qk, v, beta):
+    """(new state, output) from the decayed state; q, k [DK], qk = q . k, v [BV]."""
+    # Two sums, although one reduction of both would save barriers: it would hold two products as
+    # large as the state in registers.
     delta = beta * (v - tl.sum(s * k[:, None], axis=0))
     # q^T (S + k delta) without a second pass over the new state
-    out = tl.sum(s * q[:, None], axis=0) + tl.sum(q * k, axis=0) * delta
+    out = tl.sum(s * q[:, None], axis=0) + qk * delta
     return s + k[:, None] * delta[None, :], out

@@ -36,7 +36,8 @@ def transition_kernel(
     """(A, B) with S_out = A S_in + B for every segment: A [N, S, H, DK, DK], B [.., DK, DV].
 
     Grid ((DV + DK) / BV, H, N * S). The columns of A run through the same recurrence as those of
-    the state, from the unit matrix and with no values.
+    the state, from the unit matrix and with no values. With S = 1 a later window of a long batch
+    goes on from what the one before left in A and B.
     """
     DOT: tl.constexpr = tl.float32 if EXACT else tl.float16
     i_v = tl.program_id(0)
@@ -52,8 +53,21 @@ def transition_kernel(
     is_b = i_v * BV < DV
     o_v = i_v * BV + tl.arange(0, BV) - tl.where(is_b, 0, DV)
     s = tl.where((o_v[:, None] == o_k[None, :]) & (i_v * BV >= DV), 1.0, 0.0)
+    to = (i_s * S + i_seg) * H + i_h
+    p_b = transition_b + to * DK * DV + o_k[None, :] * DV + o_v[:, None]
+    p_a = transition_a + to * DK * DK + o_k[None, :] * DK + o_v[:, None]
+    unit = 2.0**-60
+    if S == 1:
+        if (c_a == c_b) & (num_chunks > 0):
+            return
+        if c_a > 0:
+            if is_b:  # noqa: SIM108 (a branch: one of the two is read)
+                s = tl.load(p_b)
+            else:
+                s = tl.load(p_a)
+            unit = power_of_two_above(tl.max(tl.max(tl.abs(s), axis=1), axis=0)) / HEADROOM
     at = (base + c_a) * H + i_h
-    unit = tl.where(is_b, largest(scale, at, c_b - c_a, 2.0**-60, H), 1.0 / HEADROOM)
+    unit = tl.where(is_b, largest(scale, at, c_b - c_a, unit, H), 1.0 / HEADROOM)
     s = s * (1.0 / unit)
     at_key = (base + c_a) * (H // SHARE) + i_h // SHARE
     rows = o_t[:, None] * DK + o_k[None, :]
@@ -80,11 +94,10 @@ def transition_kernel(
         p_decay += H * (BT if SCALAR else DK)
         p_scale += H
     s = s * unit
-    at = (i_s * S + i_seg) * H + i_h
     if is_b:
-        tl.store(transition_b + at * DK * DV + o_k[None, :] * DV + o_v[:, None], s)
+        tl.store(p_b, s)
     else:
-        tl.store(transition_a + at * DK * DK + o_k[None, :] * DK + o_v[:, None], s)
+        tl.store(p_a, s)
 
 
 @triton.jit

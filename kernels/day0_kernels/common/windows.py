@@ -82,7 +82,7 @@ def scan_launch(sizes: Sizes) -> ScanLaunch:
     per_head = sizes.head_dim + sizes.value_dim + 2 * chunk
     slot_bytes = sizes.num_heads * per_head + 2 * sizes.num_key_heads * sizes.head_dim
     window = max(min(slots, WINDOW_BYTES // (slot_bytes * chunk * element)), 64)
-    block_v = 64 if not sizes.exact else 32
+    block_v, scan_warps = _scan_tile(sizes)
     programs = sizes.num_heads * max(sizes.value_dim // block_v, 1) * sizes.num_sequences
     per_sequence = min(slots, window) // max(sizes.num_sequences, 1)
     segments = 1
@@ -94,12 +94,27 @@ def scan_launch(sizes: Sizes) -> ScanLaunch:
         chunk_warps=4,
         chunk_registers=128 if sizes.scalar and not sizes.exact else None,
         solve_registers=None if sizes.exact else 128,
-        block_v=min(block_v, sizes.value_dim, sizes.head_dim),
-        scan_warps=4,
+        block_v=block_v,
+        scan_warps=scan_warps,
         scan_stages=3,
         segments=segments,
         window=window,
     )
+
+
+def _scan_tile(sizes: Sizes) -> tuple[int, int]:
+    """(value columns, warps) of a scan's program; a multiprocessor has memory for one program.
+
+    64 columns a program run on twice the multiprocessors, unless that makes them queue.
+    """
+    if sizes.exact:
+        return min(32, sizes.value_dim, sizes.head_dim), 4
+    block_v = min(64, sizes.value_dim, sizes.head_dim)
+    heads = sizes.num_heads * sizes.num_sequences
+    rounds = -(-heads * sizes.value_dim // block_v // NUM_MULTIPROCESSORS)
+    if sizes.value_dim == sizes.head_dim == 128 and rounds > -(-heads // NUM_MULTIPROCESSORS):
+        return 128, 8
+    return block_v, 4
 
 
 def buffer_shapes(launch: ScanLaunch, sizes: Sizes) -> Shapes:
@@ -150,6 +165,28 @@ def solve(
     )  # fmt: skip
 
 
+def transition(
+    buffers: Buffers,
+    transition_a: torch.Tensor,
+    transition_b: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    *,
+    sizes: Sizes,
+    launch: ScanLaunch,
+    first: int,
+    count: int,
+) -> None:
+    """What the window's segments make of any state; layouts in segments.py."""
+    both = triton.cdiv(sizes.value_dim + sizes.head_dim, launch.block_v)
+    transition_kernel[(both, sizes.num_heads, sizes.num_sequences * launch.segments)](
+        buffers.w, buffers.kg, buffers.ut, buffers.decay, buffers.scale, transition_a,
+        transition_b, cu_seqlens, first, count, H=sizes.num_heads, DK=sizes.head_dim,
+        DV=sizes.value_dim, BT=launch.chunk, BV=launch.block_v, S=launch.segments,
+        SHARE=sizes.num_heads // sizes.num_key_heads, SCALAR=sizes.scalar, EXACT=sizes.exact,
+        num_warps=launch.scan_warps, num_stages=launch.scan_stages,
+    )  # fmt: skip
+
+
 def scan(
     buffers: Buffers,
     state: torch.Tensor,
@@ -172,11 +209,9 @@ def scan(
     form = {"SHARE": heads // sizes.num_key_heads, "SCALAR": sizes.scalar}
     tiles = triton.cdiv(sizes.value_dim, launch.block_v)
     if launch.segments > 1:
-        both = triton.cdiv(sizes.value_dim + sizes.head_dim, launch.block_v)
-        transition_kernel[(both, heads, sequences * launch.segments)](
-            buffers.w, buffers.kg, buffers.ut, buffers.decay, buffers.scale,
-            buffers.segment_a, buffers.segment_b, cu_seqlens, first, count,
-            num_warps=launch.scan_warps, num_stages=launch.scan_stages, **dims, **form,
+        transition(
+            buffers, buffers.segment_a, buffers.segment_b, cu_seqlens, sizes=sizes, launch=launch,
+            first=first, count=count,
         )  # fmt: skip
         chain_kernel[(tiles, heads, sequences)](
             buffers.segment_a, buffers.segment_b, state, buffers.carry, buffers.segment_state,

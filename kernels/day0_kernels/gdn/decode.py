@@ -11,7 +11,7 @@ import triton.language as tl
 from day0_kernels.common.activations import sigmoid
 from day0_kernels.common.arguments import check_shape, verified
 from day0_kernels.common.gates import log2_decay
-from day0_kernels.common.recurrence import DecodeLaunch, delta_step, load_tile, unit_vector
+from day0_kernels.common.recurrence import DecodeLaunch, delta_step, load_tile, normalised_pair
 from day0_kernels.gdn.launch import decode_launch
 from day0_kernels.gdn.prefill import check
 
@@ -69,7 +69,8 @@ def decode_kernel(
         f = tl.load(decay + t * stride_decay + i_h).to(tl.float32) + bias
         b_beta = sigmoid(tl.load(beta + t * stride_beta + i_h).to(tl.float32)) * beta_scale
         s *= tl.exp2(log2_decay(f, rate, 0.0, False))
-        s, out = delta_step(s, unit_vector(b_q) * output_scale, unit_vector(b_k), b_v, b_beta)
+        b_q, b_k, overlap = normalised_pair(b_q, b_k, output_scale)
+        s, out = delta_step(s, b_q, b_k, overlap, b_v, b_beta)
         if KEEP:
             tl.store(p_state + j * stride_version + offsets, s.to(state.dtype.element_ty))
         tl.store(y + t * stride_y + i_h * DV + o_v, out.to(y.dtype.element_ty))

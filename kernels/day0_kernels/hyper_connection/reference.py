@@ -25,6 +25,7 @@ def hyper_connection(
     norm_eps: float,
     iterations: int = 0,
     magnitude: float = 2.0,
+    workspace: torch.Tensor | None = None,
 ) -> None:
     """Write y [T, H] = sum_j pre_j x_j, post [T, m] and mix [T, m*m] ([from i, to j]).
 
@@ -32,7 +33,7 @@ def hyper_connection(
     `scale` plus its rows of `base`. pre = sigmoid(u) + eps. "sinkhorn": post = magnitude *
     sigmoid(u); mix = softmax over the last dim + eps, columns divided by their sum (over i) + eps,
     then iterations - 1 times rows and columns. "identity": post = magnitude * sigmoid(u) + eps, no
-    mix. "head": y only.
+    mix. "head": y only. `workspace` is not used here.
     """
     dtype, m = wide(x), num_streams
     flat = x.to(dtype)

@@ -23,6 +23,13 @@ PAIRS = (
         wide=("state",),
     ),
     Pair(
+        name="segment",
+        reference=f"{_AT}.reference:kda_segment",
+        kernel=f"{_AT}.segment:kda_segment",
+        outputs=("transition_a", "transition_b"),
+        wide=("transition_a", "transition_b"),
+    ),
+    Pair(
         name="decode",
         reference=f"{_AT}.reference:kda_decode",
         kernel=f"{_AT}.decode:kda_decode",
@@ -81,6 +88,12 @@ def _prefill_cases() -> tuple[Case, ...]:
               state="bf16"),
         _case("fp32-d128", "prefill", _heads(2), dtype="fp32", lengths=(100,), carried=(0,)),
     ]  # fmt: skip
+    cases += [
+        _case("segment", "segment", small, "interpret", "fp32", lengths=ragged),
+        _case("segment-bf16", "segment", _heads(3), lengths=(300, 0, 65)),
+        _case("segment-bf16-softplus", "segment", _heads(2, **SOFTPLUS), lengths=(130,)),
+        _case("segment-H64-T8192", "segment", _heads(64), "bench big", lengths=(8192,)),
+    ]
     for heads, lengths in ((32, (8192, 32768, 131072)), (64, (8192, 32768, 131072)),
                            (96, (8192, 32768)), (8, (8192, 32768))):  # fmt: skip
         cases += [
@@ -107,6 +120,8 @@ def _decode_cases() -> tuple[Case, ...]:
               lengths=(1, 1, 1), carried=(0, 2), width=4),
         _case("fused-width2", "decode_fused", _heads(2, 16, 16, **SOFTPLUS), "interpret", "fp32",
               lengths=(1, 1), carried=(1,), width=2),
+        _case("fused-tiles", "decode_fused", _heads(1, 16, 64), "interpret", "fp32",
+              lengths=(1, 1, 1), carried=(0, 2), width=4),
         _case("decode-bf16", "decode", _heads(3), lengths=(1,) * 5, carried=(0, 2)),
         _case("decode-bf16-many", "decode", _heads(32), lengths=(1,) * 40, carried=(0, 2, 39)),
         _case("decode-bf16-d64", "decode", _heads(3, 64, 64), lengths=(1,) * 5, carried=(0, 2)),
@@ -193,8 +208,16 @@ def inputs(case: Case, device: str, generator: torch.Generator) -> dict[str, Any
     if dims.get("same_keys"):
         k = k[:1].expand_as(k).contiguous()
     tensors = {"q": q, "k": k, "v": v * dims.get("value_size", 1.0), **shared}
+    borders = whole([sum(lengths[:i]) for i in range(sequences + 1)])
     if case.pair == "prefill":
-        tensors["cu_seqlens"] = whole([sum(lengths[:i]) for i in range(sequences + 1)])
+        tensors["cu_seqlens"] = borders
+    if case.pair == "segment":
+        unused = ("q", "o", "state", "slot", "start")
+        return {name: value for name, value in tensors.items() if name not in unused} | {
+            "transition_a": empty(sequences, n, dk, dk, kind=torch.float32),
+            "transition_b": empty(sequences, n, dk, dv, kind=torch.float32),
+            "cu_seqlens": borders,
+        }
     if case.pair == "verify":
         tensors["version"] = version
     return tensors
@@ -202,7 +225,7 @@ def inputs(case: Case, device: str, generator: torch.Generator) -> dict[str, Any
 
 def workspace(case: Case) -> torch.Tensor | None:
     """The scratch an engine would have planned, for the bench."""
-    if case.pair != "prefill":
+    if case.pair not in ("prefill", "segment"):
         return None
     from day0_kernels.kda.prefill import workspace_bytes
 
@@ -233,6 +256,10 @@ def work(case: Case) -> Work:
     if case.pair == "prefill":
         flops = tokens * n * (6 * dk * dv + 64 * (3 * dk + 2 * dv))
         return Work(bytes=tokens * per_token + states, flops=flops, unit="bf16")
+    if case.pair == "segment":  # the state's products for dk + dv columns, without the queries
+        moved = tokens * n * (2 * dk + dv + 1) * size + sequences * n * dk * (dk + dv) * 4
+        flops = tokens * n * (4 * dk * (dk + dv) + 64 * (2 * dk + dv))
+        return Work(bytes=moved, flops=flops, unit="bf16")
     if case.pair == "decode_fused":
         channels, width = n * (2 * dk + dv), case.dims["width"]
         moved = tokens * size * (channels * (2 * width - 1) + n * (dk + 2 * dv) + n)

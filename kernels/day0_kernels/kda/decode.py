@@ -10,7 +10,7 @@ import triton.language as tl
 from day0_kernels.common.activations import sigmoid
 from day0_kernels.common.arguments import check_choice, check_shape, verified
 from day0_kernels.common.gates import log2_decay
-from day0_kernels.common.recurrence import DecodeLaunch, delta_step, load_tile, unit_vector
+from day0_kernels.common.recurrence import DecodeLaunch, delta_step, load_tile, normalised_pair
 from day0_kernels.kda.launch import decode_launch
 from day0_kernels.kda.prefill import check
 
@@ -66,10 +66,9 @@ def decode_kernel(
         f = tl.load(gate + t * stride_gate + i_h * DK + o_k).to(tl.float32)
         b_v = tl.load(v + t * stride_v + i_h * DV + o_v).to(tl.float32)
         b_beta = sigmoid(tl.load(beta + t * stride_beta + i_h).to(tl.float32))
-        b_q = unit_vector(b_q) * output_scale
-        b_k = unit_vector(b_k)
+        b_q, b_k, overlap = normalised_pair(b_q, b_k, output_scale)
         s *= tl.exp2(log2_decay(f + bias, rate, lower_bound, BOUNDED))[:, None]
-        s, out = delta_step(s, b_q, b_k, b_v, b_beta)
+        s, out = delta_step(s, b_q, b_k, overlap, b_v, b_beta)
         if KEEP:
             tl.store(p_state + j * stride_version + offsets, s.to(state.dtype.element_ty))
         tl.store(o + t * stride_o + i_h * DV + o_v, out.to(o.dtype.element_ty))

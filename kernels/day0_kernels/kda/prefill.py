@@ -1,5 +1,7 @@
 """Prefill of KDA: chunks, their triangular systems, then a scan, in segments if heads are few."""
 
+from collections.abc import Iterator
+
 import torch
 
 from day0_kernels.common.arguments import (
@@ -91,15 +93,29 @@ def run(
     if sizes.num_tokens == 0 or sizes.num_sequences == 0:
         return
     buffers = Buffers(**cut(buffer_shapes(launch, sizes), workspace, q.device))
-    heads, sequences = sizes.num_heads, sizes.num_sequences
+    for first, count in chunk_windows(
+        q, k, v, gate, beta, a_log, dt_bias, cu_seqlens, buffers, sizes=sizes,
+        lower_bound=lower_bound, launch=launch,
+    ):  # fmt: skip
+        scan(
+            buffers, state, o, cu_seqlens, slot, start, sizes=sizes, launch=launch,
+            first=first, count=count,
+        )  # fmt: skip
+
+
+def chunk_windows(
+    q, k, v, gate, beta, a_log, dt_bias, cu_seqlens, buffers: Buffers,
+    *, sizes: Sizes, lower_bound: float | None, launch: PrefillLaunch,
+) -> Iterator[tuple[int, int]]:  # fmt: skip
+    """(first, number) of the chunk slots whose local results `buffers` hold, window by window."""
+    heads, num_slots = sizes.num_heads, sizes.slots(launch.chunk)
     dims = {"H": heads, "DK": sizes.head_dim, "BT": launch.chunk, "EXACT": sizes.exact}
-    num_slots = sizes.slots(launch.chunk)
     for first in range(0, num_slots, launch.window):
         count = min(launch.window, num_slots - first)
         chunk_kernel[(count * heads,)](
             q, k, gate, beta, a_log, dt_bias, cu_seqlens,
             buffers.w, buffers.qg, buffers.kg, buffers.mix, buffers.mixing, buffers.decay,
-            q.stride(0), k.stride(0), gate.stride(0), beta.stride(0), sequences, first,
+            q.stride(0), k.stride(0), gate.stride(0), beta.stride(0), sizes.num_sequences, first,
             lower_bound or 0.0, DIAGONAL=launch.diagonal, BOUNDED=lower_bound is not None,
             num_warps=launch.chunk_warps, maxnreg=launch.chunk_registers,
             **dims,
@@ -108,7 +124,4 @@ def run(
             buffers, v, beta, cu_seqlens, sizes=sizes, launch=launch, beta_scale=1.0,
             first=first, count=count,
         )  # fmt: skip
-        scan(
-            buffers, state, o, cu_seqlens, slot, start, sizes=sizes, launch=launch,
-            first=first, count=count,
-        )  # fmt: skip
+        yield first, count

@@ -8,7 +8,7 @@ N sequences. Computed in fp32, or in fp64 if q is fp64.
 import torch
 import torch.nn.functional as F
 
-from day0_kernels.common.plain import rms, wide
+from day0_kernels.common.plain import borders, rms, wide
 
 L2_EPS = 1e-6
 
@@ -124,6 +124,44 @@ def kda_prefill(
         s[:count], out = step(s[:count], qs[t], ks[t], vs[t], gs[t], betas[t])
         o[t] = out.flatten(1).to(o.dtype)
     state[places] = s.to(state.dtype)
+
+
+def kda_segment(
+    k: torch.Tensor,
+    v: torch.Tensor,
+    gate: torch.Tensor,
+    beta: torch.Tensor,
+    a_log: torch.Tensor,
+    dt_bias: torch.Tensor,
+    transition_a: torch.Tensor,
+    transition_b: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    *,
+    num_heads: int,
+    head_dim: int,
+    value_dim: int,
+    decay: str,
+    lower_bound: float | None = None,
+    workspace: torch.Tensor | None = None,
+) -> None:
+    """What the tokens make of any state: S_out = A S_in + B, for each sequence and head.
+
+    Writes `transition_a` [N, n, dk, dk] and `transition_b` [N, n, dk, dv]: the recurrence from the
+    unit matrix without values, and from zeros. No tokens: the unit matrix and zeros.
+    """
+    _, ks, vs, gs, betas = prepared(
+        k, k, v, gate, beta, a_log, dt_bias,
+        num_heads=num_heads, head_dim=head_dim, value_dim=value_dim,
+        decay=decay, lower_bound=lower_bound,
+    )  # fmt: skip
+    for index, (first, last) in enumerate(borders(cu_seqlens)):
+        a = torch.eye(head_dim, dtype=ks.dtype, device=k.device).repeat(num_heads, 1, 1)
+        b = torch.zeros(num_heads, head_dim, value_dim, dtype=ks.dtype, device=k.device)
+        for t in range(first, last):
+            a, _ = step(a, ks[t], ks[t], torch.zeros_like(ks[t]), gs[t], betas[t])
+            b, _ = step(b, ks[t], ks[t], vs[t], gs[t], betas[t])
+        transition_a[index] = a.to(transition_a.dtype)
+        transition_b[index] = b.to(transition_b.dtype)
 
 
 def kda_decode(

@@ -18,11 +18,13 @@ def lightning(
     num_heads: int,
     head_dim: int,
     slope_scale: float,
+    workspace: torch.Tensor | None = None,
 ) -> None:
     """Write `y` [T, n*d] and update `state` [slots, n, d, d] in place, one token after another.
 
     q, k, v [T, n*d] activated. S <- e^-slope S + k (x) v; y = S^T q, no scale; slope_h =
     2^(-8 (h + 1) / n) * slope_scale. A slot is read only where start > 0.
+    `workspace` is not used here.
     """
     dtype = wide(q)
     slope = slopes(num_heads, slope_scale, dtype, q.device)
@@ -74,6 +76,26 @@ def lightning_chunked(
             rest = (-slope * (number[-1] - number).view(1, -1, 1)).exp()
             s = (-slope * number[-1]).exp() * s + (key * rest).transpose(1, 2) @ value
         state[at] = s.to(state.dtype)
+
+
+def lightning_decode(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    state: torch.Tensor,
+    y: torch.Tensor,
+    slot: torch.Tensor,
+    start: torch.Tensor,
+    *,
+    num_heads: int,
+    head_dim: int,
+    slope_scale: float,
+) -> None:
+    """One token per sequence (T = N): as `lightning` with every length 1; `state` in place."""
+    lightning(
+        q, k, v, state, y, torch.arange(q.shape[0] + 1), slot, start,
+        num_heads=num_heads, head_dim=head_dim, slope_scale=slope_scale,
+    )  # fmt: skip
 
 
 def slopes(

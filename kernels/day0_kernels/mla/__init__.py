@@ -2,6 +2,6 @@
 
 from day0_kernels.common.lazy import exports
 
-__all__ = ["mla_paged"]
+__all__ = ["latent_attention", "mla_paged"]
 
-__getattr__ = exports(__name__, {"mla_paged": "decode"})
+__getattr__ = exports(__name__, {"latent_attention": "core", "mla_paged": "decode"})

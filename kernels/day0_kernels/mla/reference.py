@@ -147,14 +147,40 @@ def absorbed(
     scale: float,
 ) -> torch.Tensor:
     """[t, n*dv] of one sequence; `seen` [t, s]."""
-    dtype, tokens = wide(q), q.shape[0]
-    c = latent.to(dtype)  # [s, r]
-    up_keys = w_uk.to(dtype).view(num_heads, nope_dim, -1)  # [n, dn, r]
-    up_values = w_uv.to(dtype).view(num_heads, -1, c.shape[-1])  # [n, dv, r]
-    queries = q.to(dtype).view(tokens, num_heads, -1)  # [t, n, dn+dr]
-    taken = torch.einsum("tnd,ndr->ntr", queries[..., :nope_dim], up_keys)
+    dtype = wide(q)
+    queries = q.to(dtype).view(len(q), num_heads, -1)  # [t, n, dn+dr]
+    rope = None if k_rope is None else queries[..., nope_dim:].transpose(0, 1)
+    mixed = weigh(
+        taken_over(queries[..., :nope_dim], w_uk), latent.to(dtype), rope,
+        None if k_rope is None else k_rope.to(dtype), seen, sink, scale,
+    )  # fmt: skip
+    return taken_back(mixed, w_uv)
+
+
+def taken_over(nope: torch.Tensor, w_uk: torch.Tensor) -> torch.Tensor:
+    """[n, t, r]: queries [t, n, dn] in the latent's space."""
+    up = w_uk.to(nope.dtype).view(nope.shape[1], nope.shape[2], -1)  # [n, dn, r]
+    return torch.einsum("tnd,ndr->ntr", nope, up)
+
+
+def taken_back(mixed: torch.Tensor, w_uv: torch.Tensor) -> torch.Tensor:
+    """[t, n*dv]: mixed latents [n, t, r] as values."""
+    up = w_uv.to(mixed.dtype).view(len(mixed), -1, mixed.shape[2])  # [n, dv, r]
+    return torch.einsum("ntr,nvr->tnv", mixed, up).flatten(1)
+
+
+def weigh(
+    taken: torch.Tensor,
+    c: torch.Tensor,
+    rope: torch.Tensor | None,
+    k_rope: torch.Tensor | None,
+    seen: torch.Tensor,
+    sink: torch.Tensor | None,
+    scale: float,
+) -> torch.Tensor:
+    """[n, t, r] of one sequence: the latents c [s, r] by the softmax of what queries `taken`
+    [n, t, r] and `rope` [n, t, dr] score; `seen` [t, s]."""
     scores = taken @ c.t()  # [n, t, s]
-    if k_rope is not None:
-        scores = scores + torch.einsum("tnd,sd->nts", queries[..., nope_dim:], k_rope.to(dtype))
-    mixed = softmax_over(scores * scale, seen, sink) @ c  # [n, t, r]
-    return torch.einsum("ntr,nvr->tnv", mixed, up_values).reshape(tokens, -1)
+    if rope is not None and k_rope is not None:
+        scores = scores + rope @ k_rope.t()
+    return softmax_over(scores * scale, seen, sink) @ c

@@ -1,0 +1,1 @@
+"""JSON of an analysis -> titled sections of a page, one file for each subject."""

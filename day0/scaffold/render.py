@@ -1,0 +1,87 @@
+"""Templates to text. Filters write Python literals the way the formatter would."""
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import yaml
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from day0.resources import folder
+
+WIDTH = 100  # columns of generated sources
+
+
+def render(template: str, **values: Any) -> str:
+    """The template `template`.tmpl of templates/ with these values, ending in one newline."""
+    return _environment().get_template(f"{template}.tmpl").render(values).rstrip("\n") + "\n"
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(folder("templates")),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    filters = {"literal": literal, "ranges": ranges, "tail": _tail, "yaml": _yaml,
+               "oneline": _oneline}  # fmt: skip
+    made.filters.update(filters)
+    return made
+
+
+def literal(value: Any, indent: int = 0, used: int | None = None) -> str:
+    """Python source of plain data, as the formatter writes it, on a line that is indented by
+    `indent` and `used` up to that column. Mappings stand one entry a line, tuples where they
+    must."""
+    inner, end = " " * (indent + 4), " " * indent
+    used = indent if used is None else used
+    if isinstance(value, Mapping):
+        if not value:
+            return "{}"
+        keys = {key: f"{inner}{literal(key)}: " for key in value}
+        rows = (
+            f"{keys[key]}{literal(item, indent + 4, len(keys[key]))},\n"
+            for key, item in value.items()
+        )
+        return "{\n" + "".join(rows) + end + "}"
+    if isinstance(value, list | tuple):
+        line = ", ".join(literal(item) for item in value)
+        line = f"({line},)" if len(value) == 1 else f"({line})"
+        if used + len(line) < WIDTH:
+            return line
+        rows = (f"{inner}{literal(item, indent + 4)},\n" for item in value)
+        return "(\n" + "".join(rows) + end + ")"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return repr(value)
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """ "0, 2-4" """
+    found: list[list[int]] = []
+    for number in sorted(numbers):
+        if found and found[-1][1] == number - 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in found) or "none"
+
+
+def _tail(dims: Iterable[int]) -> str:
+    return "".join(f", {dim}" for dim in dims)
+
+
+def _yaml(value: Any) -> str:
+    return (
+        yaml.safe_dump(value, default_flow_style=True, width=10_000).removesuffix("...\n").strip()
+    )
+
+
+def _oneline(text: str) -> str:
+    """Without line ends; a bar or an angle bracket of a model's own words is no markup."""
+    return " ".join(text.split()).replace("<", "&lt;").replace("|", "\\|")

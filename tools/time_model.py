@@ -1,0 +1,115 @@
+"""Time a whole model on this machine's GPU: TPOT and TTFT over batch sizes, by one process.
+
+    PYTHONPATH=.:kernels python tools/time_model.py catalog:NAME --batch 1 8 32 128 --out FILE.json
+
+Weights are made up. Every batch is served twice, the second time counts. Routing is reported: the
+distinct experts that a decode step touches, without which a figure of a sparse model says nothing.
+"""
+
+import argparse
+import json
+import statistics
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+
+import day0
+from day0.runtime.api import Loaded
+from day0.runtime.sampling import Sampling
+
+
+def prompts(model: Loaded, count: int, length: int, seed: int) -> list[list[int]]:
+    vocab = model.session.model.spec.vocab_size
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(vocab, (count, length), generator=generator).tolist()
+
+
+def timed(model: Loaded, batch: int, length: int, new: int) -> dict[str, Any]:
+    """Milliseconds of the second serving; `tpot_ms` is the median gap between a sequence's tokens
+    once all decode, `ttft_ms` the first token of the first and of the last sequence."""
+    for seed in range(2):
+        asked = prompts(model, batch, length, seed)
+        outputs = model.generate(asked, max_new_tokens=new, ignore_eos=True)
+    times = [[moment for moment, _ in output.timing.arrivals] for output in outputs]
+    sent = outputs[0].timing.sent
+    last = max(moments[0] for moments in times)
+    gaps = [
+        after - before
+        for moments in times
+        for before, after in zip(moments, moments[1:], strict=False)
+        if before >= last
+    ]
+    return {
+        "batch": batch,
+        "prompt": length,
+        "tpot_ms": round(statistics.median(gaps) * 1e3, 3) if gaps else None,
+        "ttft_ms": [
+            round((choose(moments[0] for moments in times) - sent) * 1e3, 1)
+            for choose in (min, max)
+        ],
+    }
+
+
+def touched(model: Loaded, batch: int) -> float | None:
+    """Mean over layers of the distinct experts that one decode step of `batch` rows reaches."""
+    counts: list[int] = []
+    session = model.session
+
+    def watch(call, frame) -> None:
+        if call.op.family == "moe_route" and frame.step.phase == "decode":
+            chosen = frame.values[dict(call.op.outputs)["experts"]]
+            counts.append(int(chosen.unique().numel()))
+
+    engine = session.engine()
+    engine._run = lambda step, inputs: session.run(step, inputs, watch=watch)[session.logits_name]
+    for ids in prompts(model, batch, 64, seed=7):
+        engine.add(tuple(ids), Sampling(max_new_tokens=2))
+    for _ in engine.serve():
+        pass
+    return round(statistics.mean(counts), 1) if counts else None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model")
+    parser.add_argument("--batch", type=int, nargs="+", default=[1, 8, 32, 128])
+    parser.add_argument("--prompt", type=int, default=1024)
+    parser.add_argument("--long-prompt", type=int, default=8192, help="timed at batch 1")
+    parser.add_argument("--new", type=int, default=33)
+    parser.add_argument("--layers", type=int)
+    parser.add_argument("--quant", default="bf16")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    # every sequence of the largest batch, and the long prompt, fit
+    context = given.prompt + given.new
+    context = max(context, -(-(given.long_prompt + given.new) // max(given.batch)))
+    model = day0.load(
+        given.model, quant=given.quant, dummy=True, layers=given.layers, max_context=context,
+        max_batch=max(given.batch),
+    )  # fmt: skip
+    rows = [timed(model, batch, given.prompt, given.new) for batch in given.batch]
+    if given.long_prompt:
+        rows.append(timed(model, 1, given.long_prompt, 9))
+    report = {
+        "model": given.model,
+        "layers": len(model.session.model.spec.layers),
+        "recipe": given.quant,
+        "date": date.today().isoformat(),
+        "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "experts_touched": {str(batch): touched(model, batch) for batch in given.batch},
+        "capture_s": model.session.graphs.capture_s if model.session.graphs else None,
+        "peak_memory_bytes": torch.cuda.max_memory_allocated(),
+        "rows": rows,
+    }
+    print(json.dumps(report, indent=1))
+    if given.out:
+        given.out.write_text(json.dumps(report) + "\n")
+
+
+if __name__ == "__main__":
+    main()
