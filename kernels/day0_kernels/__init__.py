@@ -22,13 +22,13 @@ OPS = (
     "mla",
     "hyper_connection",
     "sparse_mla",
+    "indexer",
 )
 
 # Folders with definitions alone: nothing to compare them with here, so no cases either.
 DEFINITIONS = (
     "compress",
     "gqa",
-    "indexer",
     "ngram_embedding",
     "sampling",
     "shared_kv",
