@@ -44,7 +44,11 @@ def chosen(best, arguments, **changes):
              "relu": True, "local_blocks": 0}  # fmt: skip
     whole = attrs | poisoned(arguments)
     launch = best.launch_of(
-        whole["q"], whole["entry_pages"], whole["table"], **{name: whole[name] for name in names}
+        whole["q"],
+        whole["entry_pages"],
+        whole["table"],
+        whole["entry_scale_pages"],
+        **{name: whole[name] for name in names},
     )
     best.run(**whole, workspace=None, launch=replace(launch, **changes))
     return whole["selected"]

@@ -5,8 +5,11 @@ from dataclasses import dataclass
 import triton
 
 NUM_PROCESSORS = 132
-SCORE_BYTES = 40 << 20  # scratch of scores: most of it stays in the second level cache
-PLAIN, EXACT, FOLDED = 0, 1, 2
+SCORE_BYTES = 32 << 20  # scratch of scores: most of it stays in the second level cache
+FOLDED = 128  # entries of a program that folds
+MX_DIM = 128  # channels of an FP8 entry: its four scales are read as one word
+FOLD_BYTES = 20 << 20  # scratch of MXFP8 keys under one scale each: 158,000 entries
+PLAIN, GROUPS, ROWS = 0, 1, 2  # as in score.py
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,9 +18,11 @@ class IndexLaunch:
     `chunk` entries in steps of `block_entries`. Selection: `segments` of a row looked through for
     candidates, at most `segment_candidates` each and `row_candidates` a row (0 segments: all
     scores of a row are candidates), above a bound from `sample` scores, `margin` standard
-    deviations low. `mode`: how MXFP8 is multiplied, see README."""
+    deviations low. `mode` as in score.py; `fold`: MXFP8 entries are first
+    brought under one scale each."""
 
     mode: int
+    fold: bool
     pairs: int
     block_pairs: int
     block_entries: int
@@ -36,7 +41,7 @@ class IndexLaunch:
 
 def index_launch(
     capability: tuple[int, int], *, num_rows: int, num_lists: int, num_sequences: int,
-    heads: int, capacity: int, picks: int, pooled: int, itemsize: int, mx: bool,
+    heads: int, capacity: int, picks: int, pooled: int, itemsize: int, fp8: bool, mx: bool,
 ) -> IndexLaunch:  # fmt: skip
     """Guess of 2026-12-01, before any run. `heads` of a list; `capacity`: entries that a row can
     see by the width of the page table; `pooled`: entries of a block (1: none)."""
@@ -66,8 +71,12 @@ def index_launch(
             block_scores = 2048
         held = min(row_candidates, up(triton.cdiv(scores, segments), block_scores))
     sample = triton.next_power_of_2(max(32 * scores // picks, 1))
+    # folding reads and writes every key once: worth it where each is multiplied many times
+    small = num_sequences * up(capacity, FOLDED) * (MX_DIM + 4) <= FOLD_BYTES
+    fold = mx and small and num_rows >= 32 * num_sequences
+    mode = (GROUPS if mx and not fold else ROWS) if fp8 else PLAIN
     return IndexLaunch(
-        mode=EXACT if mx else PLAIN, pairs=pairs, block_pairs=block_pairs,
+        mode=mode, fold=fold, pairs=pairs, block_pairs=block_pairs,
         block_entries=block_entries, chunk=chunk, score_warps=4 if wide else 8,
         score_stages=2 if wide else 3, segments=segments, segment_candidates=held,
         row_candidates=row_candidates, sample=min(max(sample, 512), 16384), margin=6.0,

@@ -34,7 +34,8 @@ def indexer_paged(
     """Write `selected` [T, lists * top_k] as `indexer` of reference.py; row t belongs to sequence
     seq[t] of table [N, M], in whose pages entry_pages [P, S, d] its entries lie in order.
 
-    `entry_scale_pages` uint8 [P, S, d/32]: the entries are MXFP8, and so is q made first ("rceil").
+    `entry_scale_pages` uint8 [P, S, d/32]: the entries are MXFP8; fp32 [P, S, d/128]: they are
+    E4M3 with a scale for 128 channels. q is then brought to MXFP8 ("rceil") first.
     """
     dtype = wide(q)
     every = block if pool in ("softmax", "mean") else 1
@@ -43,7 +44,10 @@ def indexer_paged(
     keys, queries = keys.to(dtype), q.to(dtype)
     if entry_scale_pages is not None:
         scales = history_of(entry_scale_pages, table, lengths)[0]
-        keys = _times(keys, scales)
+        if entry_scale_pages.dtype == torch.uint8:
+            keys = _times(keys, scales)
+        else:
+            keys = (keys.unflatten(-1, (scales.shape[1], -1)) * scales[..., None]).flatten(-2)
         queries = mx_rounded(queries.view(-1, head_dim)).view(len(q), -1)
     for row in range(len(q)):  # rows of a sequence need not lie together
         own = slice(int(borders[seq[row]]), int(borders[seq[row] + 1]))
