@@ -39,11 +39,17 @@ class Placement:
 
 
 def place(graph: Graph, shapes_of: Callable[[Op], Shapes]) -> Placement:
-    """Ways and collectives of `graph` on the axis "tp"."""
+    """Ways and collectives of `graph` on the axis "tp". `shapes_of` may give equal ops one object:
+    their ways are then worked out once."""
     offered = {}
+    known: dict[tuple[str, int], tuple[Shapes, dict[str, Way]]] = {}
     for op in graph.ops:
-        ways = family(op.family).ways(shapes_of(op))
-        offered[op.id] = {way.name: way for way in ways if way.axis == "tp"}
+        shapes = shapes_of(op)
+        key = op.family, id(shapes)
+        if key not in known:  # holding the shapes keeps their id theirs
+            ways = family(op.family).ways(shapes)
+            known[key] = shapes, {way.name: way for way in ways if way.axis == "tp"}
+        offered[op.id] = known[key][1]
     chosen = _choose(graph, offered)
     return _Walk(graph, offered, chosen).done()
 
@@ -181,7 +187,7 @@ class _Walk:
                 continue
             rows = self.offered[maker.id].get("rows")
             if rows is not None and maker.id not in self.ways:
-                self.ways[maker.id] = rows
+                self.ways[maker.id] = replace(rows, optional=True)
                 self.state[value] = "partial"
         if any(self.state[value] != "partial" for value in values):
             return ""

@@ -32,9 +32,18 @@ def split(op: Op, shapes: Shapes, axis: str, n: int, way: Way | None = None) -> 
         return _of_sequence(op, shapes)
     if axis == "ep":
         way = expert_way(family(op.family), shapes)
-    if way is None:
+    if way is None or way.optional:
         return ()
     return (*_units(way, n), *_borders(op, shapes, way, n))
+
+
+def taken(op: Op, shapes: Shapes, way: Way | None, n: int) -> Way | None:
+    """`way`, or None where it is optional and n ranks cannot take it: each then does all of the op,
+    and the first alone adds its result to the sum."""
+    if way is None or not way.optional:
+        return way
+    must = replace(way, optional=False)
+    return None if split(op, shapes, "tp", n, must) else way
 
 
 def expert_way(kind: Family, shapes: Shapes) -> Way | None:
@@ -93,16 +102,22 @@ def _told(cut: Cut, n: int) -> str:
 
 def _borders(op: Op, shapes: Shapes, way: Way, n: int) -> tuple[str, ...]:
     """Every border of a storage format that a cut misses, of both dims (field case 84)."""
-    names: Mapping[str, str] = dict(op.weights)
+    names: Mapping[str, str] = {**dict(op.weights), **{use.slot: use.cache for use in op.caches}}
     reasons = []
     for cut in way.cuts:
         parts = cut.parts(n)
         if not parts and not way.padded:
             continue
-        for slot, dim in cut.weights:
-            spec = shapes.weights.get(slot)
-            if spec is None:
-                continue
+        cut_specs = [
+            (slot, dim, spec)
+            for slot, dim in cut.weights
+            for spec in (shapes.weights.get(slot),)
+            if spec is not None
+        ]
+        cut_specs += [
+            (slot, dim, spec) for slot, dim in cut.caches for spec in shapes.caches.get(slot, ())
+        ]
+        for slot, dim, spec in cut_specs:
             border = formats.get(spec.format).borders(dim, len(spec.dims))
             size = spec.dims[dim]
             assert isinstance(size, int)
@@ -113,7 +128,7 @@ def _borders(op: Op, shapes: Shapes, way: Way, n: int) -> tuple[str, ...]:
                     f"{names.get(slot, slot)}: {side} {size}/{parts or n} = {share:g} is no "
                     f"multiple of {border} ({spec.format})"
                 )
-    return tuple(reasons)
+    return tuple(dict.fromkeys(reasons))
 
 
 def _of_sequence(op: Op, shapes: Shapes) -> tuple[str, ...]:

@@ -43,7 +43,8 @@ class Way:
 
     `yields`: "split" (the output's channels, dealt as the first cut's units) or "partial" (sums
     over the ranks are missing). `padded`: a share may be rounded up, the rest is nothing (rows of a
-    vocabulary, experts).
+    vocabulary, experts). `optional`: where n ranks cannot, each does all of the op and the first
+    alone adds it.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Way:
     yields: str
     axis: str = "tp"
     padded: bool = False
+    optional: bool = False
 
     @property
     def inputs(self) -> dict[str, Cut]:

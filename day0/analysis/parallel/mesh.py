@@ -1,10 +1,9 @@
 """Meshes: which there are for a number of GPUs, and why one is illegal."""
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from day0.analysis.kinds import Kind, Kinds
+from day0.analysis.kinds import Kind, Kinds, shapes_in
 from day0.registry.split import split
 
 DEGREES = (*range(1, 17), 24, 32, 48, 64, 96, 128)
@@ -45,19 +44,20 @@ def meshes(count: int, *, experts: bool) -> Iterator[Mesh]:
 
 
 class Law:
-    """Reasons against a mesh, each worked out once per degree."""
+    """Reasons against a mesh, each worked out once per degree. `stored`: in the formats of the
+    checkpoint instead of the recipe's."""
 
-    def __init__(self, found: Kinds, num_layers: int) -> None:
+    def __init__(self, found: Kinds, *, stored: bool = False) -> None:
         self.found = found
-        self.num_layers = num_layers
+        self._shapes = shapes_in(stored)
         self._known: dict[tuple[str, int], tuple[str, ...]] = {}
 
     def reasons(self, mesh: Mesh) -> tuple[str, ...]:
         """All that is wrong with it; () when it is legal."""
         told = [*self.of("tp", mesh.tp), *self.of("experts", mesh.expert_tp)]
         told += [*self.of("ep", mesh.ep), *self.of("cp", mesh.cp)]
-        if mesh.pp > self.num_layers:
-            told.append(f"PP {mesh.pp}: there are {self.num_layers} layers")
+        if mesh.pp > self.found.num_layers:
+            told.append(f"PP {mesh.pp}: there are {self.found.num_layers} layers")
         return tuple(told)
 
     def of(self, axis: str, n: int) -> tuple[str, ...]:
@@ -67,28 +67,31 @@ class Law:
         return self._known[axis, n]
 
     def _ask(self, axis: str, n: int) -> Iterator[str]:
-        told: Counter[str] = Counter()
-        label = "TP" if axis in ("tp", "experts") else axis.upper()
+        """Reasons, each with the ops it is about."""
+        ops: dict[str, list[Kind]] = {}
         for kind in self.found.kinds:
             if axis in ("tp", "experts") and (kind.expert is not None) != (axis == "experts"):
                 continue
             if axis == "ep" and kind.expert is None:
                 continue
             on = "tp" if axis == "experts" else axis
-            for reason in split(kind.op, kind.shapes, on, n, kind.way):
-                told[f"{label} {n}: {_plural(kind, reason)}"] += len(kind.layers)
-        for reason, count in told.items():
-            yield reason if count == 1 else f"{reason} ({count} ops)"
+            for reason in split(kind.op, self._shapes(kind), on, n, kind.way):
+                ops.setdefault(reason, []).append(kind)
+        label = "TP" if axis in ("tp", "experts") else axis.upper()
+        for reason, kinds in ops.items():
+            number = sum(len(kind.layers) for kind in kinds)
+            names = ", ".join(kind.op.id for kind in kinds[:3]) + (" ..." if kinds[3:] else "")
+            few = f" in {names}" if ": " not in reason else ""
+            many = f" ({number} ops)" if number > len(kinds[:3]) else ""
+            whole = (
+                "; whole experts on each rank (EP) need no such cut" if axis == "experts" else ""
+            )
+            yield f"{label} {n}: {reason}{few}{many}{whole}"
 
 
 def legal_degrees(law: Law) -> tuple[int, ...]:
     """Tensor-parallel degrees, experts cut as well, that nothing speaks against."""
     return tuple(n for n in DEGREES if not law.of("tp", n) and not law.of("experts", n))
-
-
-def _plural(kind: Kind, reason: str) -> str:
-    """A reason without a weight's name says which op it is about."""
-    return reason if ": " in reason else f"{kind.op.id}: {reason}"
 
 
 def _divisors(count: int) -> tuple[int, ...]:
