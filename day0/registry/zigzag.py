@@ -16,16 +16,17 @@ Span = tuple[int, int, int]  # first token, end (not held), step
 def spans(layout: str, num_tokens: int, n: int, align: int = 1) -> tuple[tuple[Span, ...], ...]:
     """For every rank the spans of tokens it holds, in order.
 
-    Blocks begin at multiples of `align` (chunks, pools, pages); the last may be short or empty.
-    ValueError for an unknown layout.
+    Blocks begin at multiples of `align` (chunks, pools, pages) and differ by one such unit at most,
+    but for the very last token's, which may be cut short. ValueError for an unknown layout.
     """
     if layout not in LAYOUTS:
         raise ValueError(f"no layout {layout!r} (there are: {', '.join(LAYOUTS)})")
     if layout == "interleaved":
         return tuple(((rank, num_tokens, n),) for rank in range(n))
     blocks = n if layout == "contiguous" else 2 * n
-    size = math.ceil(math.ceil(num_tokens / blocks) / align) * align
-    every = [(min(i * size, num_tokens), min((i + 1) * size, num_tokens), 1) for i in range(blocks)]
+    units = math.ceil(num_tokens / align)
+    borders = [min(i * units // blocks * align, num_tokens) for i in range(blocks + 1)]
+    every = [(first, end, 1) for first, end in zip(borders, borders[1:], strict=False)]
     if layout == "contiguous":
         return tuple((span,) for span in every)
     return tuple((every[rank], every[blocks - 1 - rank]) for rank in range(n))

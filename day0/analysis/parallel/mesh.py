@@ -81,12 +81,13 @@ class Law:
         for reason, kinds in ops.items():
             number = sum(len(kind.layers) for kind in kinds)
             names = ", ".join(kind.op.id for kind in kinds[:3]) + (" ..." if kinds[3:] else "")
-            few = f" in {names}" if ": " not in reason else ""
-            many = f" ({number} ops)" if number > len(kinds[:3]) else ""
+            several = f", {number} ops" if number > len(kinds) else ""
+            where = f" ({names}{several})" if ": " not in reason else ""
+            where = where or (f" ({number} ops)" if number > 1 else "")
             whole = (
                 "; whole experts on each rank (EP) need no such cut" if axis == "experts" else ""
             )
-            yield f"{label} {n}: {reason}{few}{many}{whole}"
+            yield f"{label} {n}: {reason}{where}{whole}"
 
 
 def legal_degrees(law: Law) -> tuple[int, ...]:

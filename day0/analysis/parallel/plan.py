@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from day0.analysis.inventory import Entry
 from day0.analysis.kinds import Kinds, kinds_of
@@ -17,6 +18,9 @@ from day0.ir.graph import Group, Model
 from day0.ir.recipe import Recipe
 from day0.registry.index import family
 from day0.registry.judge import judge
+
+if TYPE_CHECKING:
+    from day0.analysis.analyze import Analysis
 
 # Groups that no rank loads: drafts that nobody runs, tables that stay on the host.
 _LEFT = ("mtp", "lookup")
@@ -130,6 +134,17 @@ def plan(
         throughput=throughput.mesh.name if throughput else "",
         needed=machine.count if fitting else _needed(law, predictor, experts),
         sequence=sequence(found, model.spec.shape.hidden_size, machine.assumed.context),
+    )
+
+
+def plan_of(analysis: "Analysis") -> ParallelPlan:
+    """Of an analysed model on the machine it was analysed for."""
+    return plan(
+        analysis.model,
+        analysis.recipe,
+        analysis.entries,
+        analysis.machine,
+        analysis.bytes.checkpoint,
     )
 
 
