@@ -38,10 +38,6 @@ class Kind:
     alone: Mapping[str, tuple[int, ...]]
     shared: Mapping[str, tuple[frozenset[int], ...]]
 
-    def count(self, first: int, end: int) -> int:
-        """How many of these ops stand in the layers from `first` to before `end`."""
-        return within(self.layers, first, end)
-
     def weights(self, slot: str, first: int, end: int) -> int:
         """How many weights of this slot those layers have to hold."""
         several = sum(any(first <= place < end for place in places) for places in self.shared[slot])

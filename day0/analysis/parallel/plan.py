@@ -242,7 +242,7 @@ def _needed(law: Law, predictor: Predictor, experts: bool) -> int:
     """The first doubling of the machine that holds one sequence."""
     machine = predictor.machine
     count = machine.count
-    whole = predictor.shares.weights(Mesh(), 0, predictor.num_layers)
+    whole = predictor.shares.weights(Mesh(), predictor.whole)
     while count * 2 <= MOST:
         count *= 2
         if whole > count * machine.usable:

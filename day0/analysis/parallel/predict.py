@@ -2,10 +2,12 @@
 
 import math
 from dataclasses import dataclass
+from operator import mul
 
 from day0.analysis.parallel.mesh import Mesh
 from day0.analysis.parallel.share import Shares, Step
-from day0.analysis.parallel.traffic import AXES, Message, Traffic
+from day0.analysis.parallel.stages import Stages
+from day0.analysis.parallel.traffic import AXES, Traffic
 from day0.analysis.parallel.values import Alive, Values
 
 
@@ -66,14 +68,12 @@ class Predictor:
         self.aside = aside
         self.machine = shares.machine
         self.num_layers = shares.found.num_layers
+        self.num_kinds = len(shares.found.kinds)
+        self.stages = Stages(shares.found, tuple(spot.layers for spot in traffic.spots))
+        (self.whole,) = self.stages.of(1)
         self._values = values
         self._borders = values.borders()
         self._alive: dict[int, Alive] = {}
-
-    def stages(self, mesh: Mesh) -> list[tuple[int, int]]:
-        """First layer and end of every pipeline stage, as even as whole layers allow."""
-        cuts = [stage * self.num_layers // mesh.pp for stage in range(mesh.pp + 1)]
-        return list(zip(cuts, cuts[1:], strict=False))
 
     def memory(self, mesh: Mesh) -> Memory:
         """Of the stage whose weights and caches are the most."""
@@ -81,8 +81,8 @@ class Predictor:
         context = assumed.context
         weights, caches = max(
             (
-                (self.shares.weights(mesh, *stage), self.shares.caches(mesh, *stage, context))
-                for stage in self.stages(mesh)
+                (self.shares.weights(mesh, stage), self.shares.caches(mesh, stage, context))
+                for stage in self.stages.of(mesh.pp)
             ),
             key=sum,
         )
@@ -112,9 +112,9 @@ class Predictor:
 
     def sent(self, mesh: Mesh, step: Step) -> Sent:
         """Of all stages together, for per-layer figures; a rank of one stage sends its share."""
-        totals = dict.fromkeys(AXES, 0.0)
-        for message in self.traffic.messages(mesh, step, 0, self.num_layers):
-            totals[message.axis] += message.bytes * message.count
+        totals: dict[str, float] = dict.fromkeys(AXES, 0.0)
+        for message in self.traffic.messages(mesh, step):
+            totals[message.axis] += message.bytes * message.count(self.whole)
         return Sent(
             **totals,
             pp=self._border(mesh, step),
@@ -128,46 +128,60 @@ class Predictor:
         rows = math.ceil(assumed.prompt / chunks)
         prefill = self._stages(mesh, Step(phase="prefill", rows=rows, length=assumed.prompt))
         single = self._stages(mesh, Step(phase="decode", rows=1, length=assumed.context))
-        ttft = chunks * sum(prefill)
+        ttft = chunks * _sum(prefill)
         batch = max(1, min(most, assumed.batch))
         micro = max(1, batch // mesh.pp)
         full = self._stages(mesh, Step(phase="decode", rows=micro, length=assumed.context))
         # with fewer sequences than stages, some stages wait
-        round_trip = max(max(full) * min(mesh.pp, batch), sum(full))
+        round_trip = max(_most(full) * min(mesh.pp, batch), _sum(full))
         at_once = micro * min(mesh.pp, batch)
-        busy = chunks * max(prefill) * at_once + assumed.output * round_trip
+        busy = chunks * _most(prefill) * at_once + assumed.output * round_trip
         return Times(
             ttft=ttft,
-            tpot=sum(single),
+            tpot=_sum(single),
             batch=at_once,
             tpot_batch=round_trip,
             tokens_per_second=mesh.replicas * at_once * assumed.output / busy,
         )
 
-    def _stages(self, mesh: Mesh, step: Step) -> list[float]:
-        """Seconds of every stage, with the message to the next."""
-        kinds = self.shares.found.kinds
-        each = [self.shares.seconds(number, mesh, step) for number in range(len(kinds))]
+    def _stages(self, mesh: Mesh, step: Step) -> list[tuple[float, int]]:
+        """Seconds of every distinct stage, with the message to the next, and how many are alike."""
+        ops = [self.shares.seconds(number, mesh, step) for number in range(self.num_kinds)]
+        sent = [
+            (one, self._took(one.axis, one.bytes, mesh))
+            for one in self.traffic.messages(mesh, step)
+        ]
         border = self._border(mesh, step)
-        onward = self._took(Message(axis="pp", bytes=border, count=1), mesh) if border else 0.0
+        onward = self._took("pp", border, mesh) if border else 0.0
         return [
-            sum(one * kind.count(*stage) for one, kind in zip(each, kinds, strict=True))
-            + sum(self._took(one, mesh) for one in self.traffic.messages(mesh, step, *stage))
-            + onward
-            for stage in self.stages(mesh)
+            (
+                sum(map(mul, ops, stage.kinds))
+                + sum(one.count(stage) * seconds for one, seconds in sent)
+                + onward,
+                stage.alike,
+            )
+            for stage in self.stages.of(mesh.pp)
         ]
 
     def _border(self, mesh: Mesh, step: Step) -> float:
         """Bytes that the fullest border between stages is crossed by."""
         if mesh.pp == 1:
             return 0.0
-        begins = [self._borders[first] for first, _ in self.stages(mesh)[1:]]
+        begins = [self._borders[first] for first, _ in self.stages.bounds(mesh.pp)[1:]]
         return step.tokens(mesh) * max(begins)
 
-    def _took(self, message: Message, mesh: Mesh) -> float:
+    def _took(self, axis: str, size: float, mesh: Mesh) -> float:
         """Seconds, over the link of a host or, for ranks of several hosts, the network."""
         gpu, assumed = self.machine.gpu, self.machine.assumed
         ranks = {"tp": mesh.tp, "pp": mesh.tp * mesh.cp * mesh.pp}
-        inside = ranks.get(message.axis, mesh.tp * mesh.cp) <= gpu.host
+        inside = ranks.get(axis, mesh.tp * mesh.cp) <= gpu.host
         speed = gpu.link if inside else assumed.network
-        return message.count * (message.bytes / (speed * assumed.link) + assumed.hop_seconds)
+        return size / (speed * assumed.link) + assumed.hop_seconds
+
+
+def _sum(stages: list[tuple[float, int]]) -> float:
+    return sum(seconds * alike for seconds, alike in stages)
+
+
+def _most(stages: list[tuple[float, int]]) -> float:
+    return max(seconds for seconds, _ in stages)

@@ -9,9 +9,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from day0.analysis.cost import stored_bytes
-from day0.analysis.kinds import Kind, within
 from day0.analysis.parallel.mesh import Mesh
-from day0.analysis.parallel.share import GROWING, Shares, Step, entry_bytes
+from day0.analysis.parallel.share import GROWING, Shares, Step
+from day0.analysis.parallel.stages import Stage
 from day0.ir.graph import Model
 from day0.registry.index import family
 from day0.registry.zigzag import relayout_bytes, state_bytes
@@ -21,15 +21,23 @@ AXES = ("tp", "ep", "cp")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """Bytes that one rank sends on `axis` in one go, and how many gos some layers have."""
+    """Bytes that one rank sends on `axis` in one go; `times` gos for each occurrence of what
+    `source` and `number` name: a kind, a cache of Kinds.held or a spot."""
 
     axis: str
     bytes: float
-    count: int
+    source: str
+    number: int
+    times: int = 1
+
+    def count(self, stage: Stage) -> int:
+        """Gos of a stage."""
+        counts = {"kind": stage.kinds, "held": stage.held, "spot": stage.spots}
+        return self.times * counts[self.source][self.number]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Spot:
+class Spot:
     """Equal collectives of the placement, and the layers they stand in, rising."""
 
     kind: str
@@ -52,51 +60,51 @@ class Traffic:
             place = found.places[one.before] if one.before else found.num_layers - 1
             size = stored_bytes(spec.format, spec.dims)
             spots[one.kind, size, spec.dims[0] == "T"].append(place)
-        self.spots = [
-            _Spot(kind=kind, row_bytes=size, tokens=tokens, layers=tuple(sorted(layers)))
+        self.spots = tuple(
+            Spot(kind=kind, row_bytes=size, tokens=tokens, layers=tuple(sorted(layers)))
             for (kind, size, tokens), layers in spots.items()
-        ]
+        )
 
-    def messages(self, mesh: Mesh, step: Step, first: int, end: int) -> list[Message]:
-        """Of the layers from `first` to before `end`."""
-        found = [*self._tensor(mesh, step, first, end)] if mesh.tp > 1 else []
+    def messages(self, mesh: Mesh, step: Step) -> list[Message]:
+        """Of one step."""
+        found = self._tensor(mesh, step) if mesh.tp > 1 else []
+        if mesh.cp == 1:
+            return found
         for number, kind in enumerate(self.shares.found.kinds):
-            count = kind.count(first, end)
-            if count and mesh.cp > 1:
-                if kind.expert is not None and mesh.ep > 1:
-                    found += self._experts(kind, mesh, step, count)
-                size = self._merged(number, kind, mesh, step) + self._states(number, mesh, step)
-                if size:
-                    found.append(Message(axis="cp", bytes=size, count=count))
-        if mesh.cp > 1 and step.phase == "prefill":
-            found += self._entries(mesh, step, first, end)
+            if kind.expert is not None and mesh.ep > 1:
+                found.append(self._experts(number, mesh, step))
+            size = self._merged(number, mesh, step) + self._states(number, mesh, step)
+            if size:
+                found.append(Message(axis="cp", bytes=size, source="kind", number=number))
+        if step.phase == "prefill":
+            found += self._entries(mesh, step)
         return found
 
-    def _tensor(self, mesh: Mesh, step: Step, first: int, end: int) -> list[Message]:
+    def _tensor(self, mesh: Mesh, step: Step) -> list[Message]:
         found = []
-        for spot in self.spots:
+        for number, spot in enumerate(self.spots):
             rows = step.tokens(mesh) if spot.tokens else step.sequences
-            times = 2 if spot.kind == "all_reduce" else 1
-            size = times * (mesh.tp - 1) / mesh.tp * rows * spot.row_bytes
-            count = within(spot.layers, first, end)
-            if count:
-                found.append(Message(axis="tp", bytes=size, count=count))
+            passes = 2 if spot.kind == "all_reduce" else 1
+            size = passes * (mesh.tp - 1) / mesh.tp * rows * spot.row_bytes
+            found.append(Message(axis="tp", bytes=size, source="spot", number=number))
         return found
 
-    def _experts(self, kind: Kind, mesh: Mesh, step: Step, count: int) -> list[Message]:
+    def _experts(self, number: int, mesh: Mesh, step: Step) -> Message:
         """Prefill: rows go to the cp ranks that hold their experts, and results come back. Decode:
         all have the rows, and sum their results."""
+        kind = self.shares.found.kinds[number]
         row = stored_bytes("bf16", (kind.shapes.width("x"),))
         others = (mesh.cp - 1) / mesh.cp
         if step.phase == "decode":
-            return [Message(axis="ep", bytes=2 * others * step.rows * row, count=count)]
-        chosen = kind.shapes.attrs["top_k"]
-        reached = mesh.cp * (1 - (1 - 1 / mesh.cp) ** chosen)
-        one_way = step.tokens(mesh) * row * reached * others
-        return [Message(axis="ep", bytes=one_way, count=2 * count)]
+            size = 2 * others * step.rows * row
+            return Message(axis="ep", bytes=size, source="kind", number=number)
+        reached = mesh.cp * (1 - (1 - 1 / mesh.cp) ** kind.shapes.attrs["top_k"])
+        size = step.tokens(mesh) * row * reached * others
+        return Message(axis="ep", bytes=size, source="kind", number=number, times=2)
 
-    def _merged(self, number: int, kind: Kind, mesh: Mesh, step: Step) -> float:
+    def _merged(self, number: int, mesh: Mesh, step: Step) -> float:
         """Decode: partial results over each rank's share of the history, in fp32, are merged."""
+        kind = self.shares.found.kinds[number]
         reads = [self.model.caches[use.cache].growth for use in kind.op.caches if use.mode == "r"]
         if step.phase == "prefill" or not any(growth in GROWING for growth in reads):
             return 0.0
@@ -117,20 +125,19 @@ class Traffic:
             relayout_bytes(step.rows, self.model.spec.shape.hidden_size, mesh.cp),
         )
 
-    def _entries(self, mesh: Mesh, step: Step, first: int, end: int) -> list[Message]:
+    def _entries(self, mesh: Mesh, step: Step) -> list[Message]:
         """Prefill: the other ranks' entries of growing caches, all of them; of windows those that
         precede a rank's two blocks."""
         found = []
-        for held in self.shares.found.held:
-            count = within(held.layers, first, end)
+        for number, held in enumerate(self.shares.found.held):
             spec = held.spec
-            if not count or spec.growth == "per-sequence":
+            if spec.growth == "per-sequence":
                 continue
             if spec.growth == "window":
                 block = math.ceil(step.rows / (2 * mesh.cp))
                 entries = 2.0 * min(spec.span, block * (2 * mesh.cp - 1))
             else:
                 entries = spec.entries(step.rows) * (mesh.cp - 1) / mesh.cp
-            size = entry_bytes(spec, held.cut, self.shares.recipe, mesh.tp)
-            found.append(Message(axis="cp", bytes=entries * size, count=count))
+            size = entries * self.shares.entry(held, mesh.tp)
+            found.append(Message(axis="cp", bytes=size, source="held", number=number))
         return found
