@@ -101,12 +101,15 @@ def _told(cut: Cut, n: int) -> str:
 
 
 def _borders(op: Op, shapes: Shapes, way: Way, n: int) -> tuple[str, ...]:
-    """Every border of a storage format that a cut misses, of both dims (field case 84)."""
+    """Every border of a storage format that a cut misses, of both dims (field case 84). A share
+    that may be rounded up is rounded to a border."""
+    if way.padded:
+        return ()
     names: Mapping[str, str] = {**dict(op.weights), **{use.slot: use.cache for use in op.caches}}
     reasons = []
     for cut in way.cuts:
         parts = cut.parts(n)
-        if not parts and not way.padded:
+        if parts <= 1:
             continue
         cut_specs = [
             (slot, dim, spec)
@@ -121,11 +124,11 @@ def _borders(op: Op, shapes: Shapes, way: Way, n: int) -> tuple[str, ...]:
             border = formats.get(spec.format).borders(dim, len(spec.dims))
             size = spec.dims[dim]
             assert isinstance(size, int)
-            share = size / (parts or n)
-            if border > 1 and parts != 1 and share % border:
+            share = size / parts
+            if border > 1 and share % border:
                 side = "K" if dim == len(spec.dims) - 1 else "N"
                 reasons.append(
-                    f"{names.get(slot, slot)}: {side} {size}/{parts or n} = {share:g} is no "
+                    f"{names.get(slot, slot)}: {side} {size}/{parts} = {share:g} is no "
                     f"multiple of {border} ({spec.format})"
                 )
     return tuple(dict.fromkeys(reasons))

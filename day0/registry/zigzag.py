@@ -68,10 +68,18 @@ def break_even(transition: int, hidden: int, layout: str, n: int) -> int:
     return math.ceil(state_bytes(transition, layout, n) * n / (2 * hidden * 2))
 
 
-def halo_tokens(held: tuple[Span, ...], taps: int) -> int:
-    """Tokens before its spans that a causal convolution of `taps` taps makes a rank ask for."""
-    return sum(
-        min(taps - 1, first) if step == 1 else len(range(first, end, step)) * (taps - 1)
-        for first, end, step in held
-        if end > first
-    )
+def halo_tokens(held: tuple[Span, ...], taps: int) -> tuple[int, ...]:
+    """Tokens before its own that a causal convolution of `taps` taps makes a rank ask others for.
+
+    Blocks may be shorter than the taps: then they come from more than one neighbour.
+    """
+    asked: set[int] = set()
+    for first, end, step in held:
+        starts = range(first, end, step) if step > 1 else range(first, end)[:1]
+        for start in starts:
+            asked.update(range(max(0, start - taps + 1), start))
+    return tuple(sorted(token for token in asked if not _holds(held, token)))
+
+
+def _holds(held: tuple[Span, ...], token: int) -> bool:
+    return any(token in range(first, end, step) for first, end, step in held)

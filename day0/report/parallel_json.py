@@ -20,6 +20,7 @@ def parallel(plan: ParallelPlan) -> dict[str, Any]:
         "checkpoint_bytes": plan.checkpoint_bytes,
         "checkpoint_in_one_gpu": plan.one_holds,
         "checkpoint_in_all_gpus": plan.all_hold,
+        "unknown_ops": plan.unknown,
         "fits": plan.fits,
         "gpus_needed": plan.needed,
         "recommended": {"latency": plan.latency or None, "throughput": plan.throughput or None},

@@ -35,6 +35,8 @@ def _head(plan: ParallelPlan) -> Text:
     else:
         more = f"{plan.needed} of them have room" if plan.needed else "nor do 1,024"
         text.append(f"\nno legal split fits; {more}", style="red")
+    if plan.unknown:
+        text.append(f"\nnot counted: what {plan.unknown} unknown operators need", style="yellow")
     for degrees in plan.degrees:
         text.append(f"\nlegal TP, {degrees.formats}: {', '.join(map(str, degrees.legal))}")
     return text

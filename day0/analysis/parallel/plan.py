@@ -76,6 +76,7 @@ class ParallelPlan:
     throughput: str
     needed: int
     sequence: Sequence
+    unknown: int
 
     @property
     def assumed(self) -> Assumed:
@@ -134,6 +135,7 @@ def plan(
         throughput=throughput.mesh.name if throughput else "",
         needed=machine.count if fitting else _needed(law, predictor, experts),
         sequence=sequence(found, model.spec.shape.hidden_size, machine.assumed.context),
+        unknown=sum(len(kind.layers) for kind in found.kinds if kind.op.family == "unknown"),
     )
 
 

@@ -4,7 +4,6 @@ Rings: an all-reduce of B bytes over n ranks sends 2 (n-1)/n B from each of them
 (n-1)/n B (Thakur et al., 2005, doi 10.1177/1094342005051521).
 """
 
-import math
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -127,17 +126,17 @@ class Traffic:
 
     def _entries(self, mesh: Mesh, step: Step) -> list[Message]:
         """Prefill: the other ranks' entries of growing caches, all of them; of windows those that
-        precede a rank's two blocks."""
+        precede a rank's two blocks, as far as others hold them."""
         found = []
         for number, held in enumerate(self.shares.found.held):
             spec = held.spec
             if spec.growth == "per-sequence":
                 continue
+            others = (mesh.cp - 1) / mesh.cp
             if spec.growth == "window":
-                block = math.ceil(step.rows / (2 * mesh.cp))
-                entries = 2.0 * min(spec.span, block * (2 * mesh.cp - 1))
+                entries = min(2.0 * spec.span, step.rows * others)
             else:
-                entries = spec.entries(step.rows) * (mesh.cp - 1) / mesh.cp
+                entries = spec.entries(step.rows) * others
             size = entries * self.shares.entry(held, mesh.tp)
             found.append(Message(axis="cp", bytes=size, source="held", number=number))
         return found

@@ -33,6 +33,9 @@ def parallel(report: Mapping[str, Any]) -> Section:
     legal = sorted(plan["legal"], key=_order)
     named = [row for row in legal if row["mesh"] in plan["recommended"].values()]
     parts: list[Part] = [Pairs(rows=tuple(_head(plan)))]
+    if plan["unknown_ops"]:
+        text = f"What {plan['unknown_ops']} unknown operators need, and how they may be cut, is not"
+        parts.append(Words(text=f"{text} known and not counted.", tone="warn"))
     if named:
         rows = tuple(_row(row, plan) for row in named)
         parts.append(Table(name="recommended", columns=COLUMNS, rows=rows, caption="Recommended"))
