@@ -70,12 +70,11 @@ def parallel(report: Mapping[str, Any]) -> Section:
 
 
 def _head(plan: Mapping[str, Any]) -> Iterator[tuple[str, Cell]]:
-    one, every = plan["checkpoint_in_one_gpu"], plan["checkpoint_in_all_gpus"]
-    where = "one GPU" if one else f"{plan['num_gpus']} GPUs, not one" if every else "neither one " \
-        f"GPU nor {plan['num_gpus']}"  # fmt: skip
-    verb = "fits" if one or every else "fits into"
-    into = " into " if one or every else " "
-    text = f"{plan['checkpoint_bytes'] / 1e12:,.3f} TB {verb}{into}{where}"
+    every, number = plan["checkpoint_in_all_gpus"], plan["num_gpus"]
+    where = f"{number} GPUs, not one" if every else f"neither one GPU nor {number}"
+    if plan["checkpoint_in_one_gpu"]:
+        where = "one GPU"
+    text = f"{plan['checkpoint_bytes'] / 1e12:,.3f} TB fits into {where}"
     yield "checkpoint as stored", word(text, tone="" if every else "bad")
     held = f"{gib(plan['gpu_memory_bytes'])}, of which {gib(plan['usable_bytes'])} are planned with"
     yield "memory of a GPU", word(held)
