@@ -84,6 +84,7 @@ def test_the_page_says_why_not_and_what_it_stands_on() -> None:
 
 def test_unknown_operators_are_told_on_the_page() -> None:
     report = to_json(analysis(small(model_type="nobody_knows", strange=1)))
+    assert report["parallel"]["recommended"] == {"latency": None, "throughput": None}
     first = next(part for part in parallel(report).parts if isinstance(part, Words))
     assert first.text.startswith(f"What {report['parallel']['unknown_ops']} unknown operators")
 

@@ -79,7 +79,8 @@ def _head(plan: Mapping[str, Any]) -> Iterator[tuple[str, Cell]]:
     held = f"{gib(plan['gpu_memory_bytes'])}, of which {gib(plan['usable_bytes'])} are planned with"
     yield "memory of a GPU", word(held)
     for aim, name in plan["recommended"].items():
-        yield f"for {aim}", word(name or "nothing fits", tone="good" if name else "bad", code=True)
+        nobody = "not judged: unknown operators" if plan["unknown_ops"] else "nothing fits"
+        yield f"for {aim}", word(name or nobody, tone="good" if name else "bad", code=bool(name))
     if not plan["fits"]:
         needed = plan["gpus_needed"]
         more = f"{needed} of them have room" if needed else "no number up to 1,024 has room"
@@ -201,5 +202,6 @@ def _stands_on(assumed: Mapping[str, Any]) -> str:
         f"tokens in chunks of up to {assumed['chunk']:,}, {assumed['context']:,} tokens held at "
         f"decode, {assumed['output']} produced, at most {assumed['batch']} sequences an engine. "
         "Values between ops are those of the graph before fusion. Launches, traffic of values and "
-        "uneven experts are not counted."
+        "uneven experts are not counted. Splits are judged by arithmetic: engines differ in which "
+        "of them they offer."
     )
