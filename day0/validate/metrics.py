@@ -79,6 +79,7 @@ class Metric:
             "how": self.how,
             "spread": self.spread,
             "bound": self.bound,
+            "broken": self.broken,
             "predicted": self.predicted,
             "prediction_error": error,
             "floor": self.floor,

@@ -81,7 +81,8 @@ class Subject:
         lengths = [len(one.ids) for one in self.sequences.values()]
         # a page's worth more for each, as none begins on another one's page
         room = sum(lengths) + 2 * max(self.borders) * len(lengths)
-        return Sizes(tokens=room, sequences=len(lengths), longest=max(lengths) + max(self.borders))
+        longest = max(*lengths, self.longest) + 2 * max(self.borders)
+        return Sizes(tokens=max(room, longest), sequences=len(lengths), longest=longest)
 
 
 def clean(session: Session) -> None:
