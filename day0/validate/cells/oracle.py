@@ -39,17 +39,17 @@ def oracle(subject: Subject) -> Outcome:
     """Logits of whole prompts, then the values of modules up to the first that differs."""
     assert subject.opened.folder is not None, "must_have_files has looked"
     other = Transformers(subject.opened.folder)
-    bad, points = [], 0
+    bad, points, error = [], 0, 0.0
     for number in range(PROMPTS):
         found = _one(subject, other, number)
-        points = max(points, found.points)
+        points, error = max(points, found.points), found.error
         if found.error > TOLERANCE[EXACT]:
             bad.append(found)
     said = f"{other.name}, {points} values of modules"
     if len(bad) <= PROMPTS // 2:
         tipped = f"; {len(bad)} of {PROMPTS} prompts tipped by rounding" if bad else ""
         return Outcome(
-            status="pass", detail=said + tipped, error=0.0 if bad else found.error,
+            status="pass", detail=said + tipped, error=0.0 if bad else error,
             bound=TOLERANCE[EXACT],
         )  # fmt: skip
     worst = bad[0]

@@ -142,16 +142,16 @@ def rounded(subject: Subject) -> Outcome:
         if not form.quantised or row.action == "keep" or rounding(row.runs) is None:
             continue
         if row.kind == "weight":
-            pair = exact.weight(row.name), narrow.weight(row.name)
-            if pair[0] is None or pair[1] is None or pair[0].shape != pair[1].shape:
+            wide, rounded = exact.weight(row.name), narrow.weight(row.name)
+            if wide is None or rounded is None or wide.shape != rounded.shape:
                 continue
         else:
-            probe = probes(subject.seed, exact.device)
+            wide = probes(subject.seed, exact.device)
             one = rounding(row.runs)
             assert one is not None
-            pair = probe, one(probe)
+            rounded = one(wide)
         checked += 1
-        error = beyond(*pair)
+        error = beyond(wide, rounded)
         if error > 1.0:
             return _broken(subject, narrow, row.name, row.runs, error)
     return Outcome(
