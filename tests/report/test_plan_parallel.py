@@ -14,7 +14,7 @@ from day0.errors import Day0Error
 from day0.report.analysis_json import to_json
 from day0.report.parts import Pairs, Section, Table, Words
 from day0.report.plans import chosen, render
-from day0.report.sections.parallel import parallel
+from day0.report.sections.parallel import MOST, parallel
 from tests.field_cases.asking import analysis, small
 
 LLAMA = "catalog:meta-llama--meta-llama-3.1-8b"
@@ -80,6 +80,16 @@ def test_the_page_says_why_not_and_what_it_stands_on() -> None:
     words = [part.text for part in shown.parts if isinstance(part, Words)]
     assert "50% of the matrix rate" in words[-1]
     assert {row[0].text for row in tables(shown)["state_passing"].rows} == {"69 kda"}
+
+
+def test_a_long_table_is_cut_and_says_so() -> None:
+    plan, shown = section(LLAMA, "h200", 64)
+    assert len(plan["legal"]) > MOST
+    table = tables(shown)["meshes"]
+    assert len(table.rows) == MOST
+    assert table.caption.endswith(f"({MOST} of {len(plan['legal'])}; the JSON has all)")
+    best = plan["recommended"]["throughput"]
+    assert table.rows[0][0].text == best
 
 
 def test_unknown_operators_are_told_on_the_page() -> None:

@@ -25,6 +25,7 @@ COLUMNS = (
     *("TPOT at batch", "tokens/s"),
 )
 FOLD = 12  # rows; a longer table is shown closed, the recommended ones stand above
+MOST = 64  # rows; the JSON has all
 
 
 def parallel(report: Mapping[str, Any]) -> Section:
@@ -39,13 +40,14 @@ def parallel(report: Mapping[str, Any]) -> Section:
     if named:
         rows = tuple(_row(row, plan) for row in named)
         parts.append(Table(name="recommended", columns=COLUMNS, rows=rows, caption="Recommended"))
-    rows = tuple(_row(row, plan) for row in legal)
+    rows = tuple(_row(row, plan) for row in legal[:MOST])
+    left = f" ({MOST} of {len(legal)}; the JSON has all)" if len(legal) > MOST else ""
     parts.append(
         Table(
             name="meshes",
             columns=COLUMNS,
             rows=rows,
-            caption=f"Legal splits of {plan['num_gpus']} GPUs, those that fit first",
+            caption=f"Legal splits of {plan['num_gpus']} GPUs, those that fit first{left}",
             folded=len(rows) > FOLD,
         )
     )
