@@ -6,6 +6,7 @@ A paged part is [pages + 1, entries of a page, *dims]; a slotted part [slots + 1
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import torch
 
@@ -90,18 +91,28 @@ class Storage:
             value[new] = rounding(value[new])
         flat[history.index] = value
 
+    def write_entries(self, cache: CacheSpec, step: Step, values: list[torch.Tensor]) -> None:
+        """Each row's parts at its position; rows that fall out of a window are not kept."""
+        parts = [part for part, _ in cache.parts]
+        plain = not any(part in self.roundings.get(cache.name, ()) for part in parts)
+        if not plain or not values[0].is_cuda:
+            for part, value in zip(parts, values, strict=True):
+                self.write_rows(cache, part, step, value)
+            return
+        # launches that ask the host nothing, so that a step can be captured; two parts in each
+        pages = [self.parts[cache.name][part].flatten(2) for part in parts]
+        rows = [value.flatten(1) for value in values]
+        for x, target, x_1, target_1 in zip_longest(rows[::2], pages[::2], rows[1::2], pages[1::2]):
+            cache_write.cache_write(
+                x, target, x_1=x_1, pages_1=target_1, table=step.tables[span_of(cache)],
+                positions=step.positions, seq=step.seq,
+            )  # fmt: skip
+
     def write_rows(self, cache: CacheSpec, part: str, step: Step, value: torch.Tensor) -> None:
-        """Each row's entry at its position; rows that fall out of a window are not kept."""
+        """Each row's entry of one part at its position, on the definitions' way."""
         size, table = self.page_size, step.tables[span_of(cache)]
         target = self.parts[cache.name][part]
         rounding = self.roundings.get(cache.name, {}).get(part)
-        if target.is_cuda and rounding is None:
-            # one launch that asks the host nothing, so that a step can be captured
-            cache_write.cache_write(
-                value.flatten(1), target.flatten(2), table=table, positions=step.positions,
-                seq=step.seq,
-            )  # fmt: skip
-            return
         pages = table[step.seq, step.positions // size]
         index = pages * size + step.positions % size
         keep = pages > 0
