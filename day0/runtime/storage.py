@@ -6,7 +6,6 @@ A paged part is [pages + 1, entries of a page, *dims]; a slotted part [slots + 1
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import zip_longest
 
 import torch
 
@@ -92,27 +91,34 @@ class Storage:
         flat[history.index] = value
 
     def write_entries(self, cache: CacheSpec, step: Step, values: list[torch.Tensor]) -> None:
-        """Each row's parts at its position; rows that fall out of a window are not kept."""
-        parts = [part for part, _ in cache.parts]
-        plain = not any(part in self.roundings.get(cache.name, ()) for part in parts)
-        if not plain or not values[0].is_cuda:
-            for part, value in zip(parts, values, strict=True):
-                self.write_rows(cache, part, step, value)
-            return
-        # launches that ask the host nothing, so that a step can be captured; two parts in each
-        pages = [self.parts[cache.name][part].flatten(2) for part in parts]
-        rows = [value.flatten(1) for value in values]
-        for x, target, x_1, target_1 in zip_longest(rows[::2], pages[::2], rows[1::2], pages[1::2]):
+        """Each row's parts at its position; two plain ones (keys and values) by one launch."""
+        parts = self.parts[cache.name]
+        pages = [parts[part] for part, _ in cache.parts]
+        as_they_are = all(
+            to.is_cuda and to.dtype == value.dtype for to, value in zip(pages, values, strict=True)
+        )
+        if len(pages) == 2 and as_they_are and not self.roundings.get(cache.name):
             cache_write.cache_write(
-                x, target, x_1=x_1, pages_1=target_1, table=step.tables[span_of(cache)],
+                values[0].flatten(1), pages[0].flatten(2), x_1=values[1].flatten(1),
+                pages_1=pages[1].flatten(2), table=step.tables[span_of(cache)],
                 positions=step.positions, seq=step.seq,
             )  # fmt: skip
+            return
+        for (part, _), value in zip(cache.parts, values, strict=True):
+            self.write_rows(cache, part, step, value)
 
     def write_rows(self, cache: CacheSpec, part: str, step: Step, value: torch.Tensor) -> None:
-        """Each row's entry of one part at its position, on the definitions' way."""
+        """Each row's entry at its position; rows that fall out of a window are not kept."""
         size, table = self.page_size, step.tables[span_of(cache)]
         target = self.parts[cache.name][part]
         rounding = self.roundings.get(cache.name, {}).get(part)
+        if target.is_cuda and rounding is None:
+            # one launch that asks the host nothing, so that a step can be captured
+            cache_write.cache_write(
+                value.flatten(1), target.flatten(2), table=table, positions=step.positions,
+                seq=step.seq,
+            )  # fmt: skip
+            return
         pages = table[step.seq, step.positions // size]
         index = pages * size + step.positions % size
         keep = pages > 0
