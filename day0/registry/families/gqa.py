@@ -4,7 +4,8 @@ from day0.ir.tensor import TensorSpec
 from day0.registry.family import Attr, Context, Family, Impl, Shapes, number, real, reference
 from day0.registry.ways import Way, grouped_heads
 
-PLAIN = ("bf16", "fp16", "fp32")
+TILED = "fp8_t128"
+FORMATS = ("bf16", "fp16", "fp32", TILED)
 
 
 def seen(shapes: Shapes, context: Context) -> float:
@@ -32,8 +33,14 @@ def _plain(shapes: Shapes) -> tuple[str, ...]:
 
 def paged_limits(shapes: Shapes) -> tuple[str, ...]:
     """Sizes that a tile of the kernel can have."""
-    dims = max(shapes.attrs["head_dim"], shapes.attrs["value_dim"])
-    return (f"heads of {dims} channels (takes up to 256)",) if dims > 256 else ()
+    reasons = []
+    for name, spec in zip(("head_dim", "value_dim"), shapes.caches["kv"], strict=True):
+        dim = shapes.attrs[name]
+        if dim > 256:
+            reasons.append(f"{name} {dim} (takes up to 256)")
+        if spec.format == TILED and dim > 128 and dim % 128:
+            reasons.append(f"{name} {dim} in {TILED} (takes up to 128 and 256)")
+    return tuple(reasons)
 
 
 ATTRS: dict[str, Attr] = {
@@ -79,7 +86,7 @@ FAMILY = Family(
         Impl(
             backend="triton",
             entry="day0_kernels.gqa.attention:gqa_paged",
-            formats={"kv": PLAIN},
+            formats={"kv": FORMATS},
             limits=paged_limits,
             min_capability=(9, 0),
             parity="gqa/bf16",

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from day0.ir.tensor import TensorSpec
-from day0.registry.families.gqa import ATTRS, PLAIN, paged_limits
+from day0.registry.families.gqa import ATTRS, FORMATS, paged_limits
 from day0.registry.families.gqa import ways as _heads
 from day0.registry.family import Context, Family, Impl, Shapes, number, reference
 from day0.registry.ways import Way
@@ -56,7 +56,7 @@ FAMILY = Family(
         Impl(
             backend="triton",
             entry="day0_kernels.sparse_gqa.attention:sparse_gqa_paged",
-            formats={"kv": PLAIN},
+            formats={"kv": FORMATS},
             limits=_paged,
             min_capability=(9, 0),
             parity="sparse_gqa/bf16",

@@ -8,7 +8,7 @@ NEGATIVE = tl.constexpr(float("-inf"))
 MERGED_ELEMENTS = 8192  # of a program: 64 registers a thread
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def merge_kernel(
     part, lse, out, stride_split, stride_row, stride_head, stride_out_row, stride_out_head, rows,
     N: tl.constexpr, D: tl.constexpr, BD: tl.constexpr, SPLITS: tl.constexpr, PS: tl.constexpr,

@@ -100,7 +100,8 @@ def advance(
     return larger, total, acc
 
 
-@triton.jit
+# sizes that change from step to step, which must not compile anew
+@triton.jit(do_not_specialize=["stride_table", "rows", "num_sequences"])
 def attend_kernel(
     q, key, value, key_scale, value_scale, table, cu_seqlens, positions, seq, selected, sink, out,
     lse, stride_q, stride_key_page, stride_key, stride_value_page, stride_value,

@@ -56,6 +56,8 @@ def attend_launch(
     # a split of less than four steps does not pay for its merge
     most = max(triton.cdiv(most_entries, 4 * block_entries), 1)
     splits = min(max(4 * NUM_PROCESSORS // programs, 1), most, 64)
+    # a power of two: few kernels to compile for the widths that a table takes
+    splits = 1 << (splits.bit_length() - 1)
     return AttendLaunch(
         block_rows=block_rows, block_heads=block_heads, block_entries=block_entries,
         splits=splits, num_warps=num_warps, num_stages=num_stages,
