@@ -24,6 +24,9 @@ def analyze(
     strict: options.Strict = False,
     facts: options.Facts = None,
     require_headers: options.RequireHeaders = False,
+    plan: options.Plan = None,
+    gpu: options.Gpu = None,
+    num_gpus: options.NumGpus = None,
     plugin: options.Plugin = None,
     cache_dir: options.CacheDir = None,
 ) -> None:
@@ -32,6 +35,8 @@ def analyze(
     Examples:
 
         day0 analyze demo
+
+        day0 analyze catalog:moonshotai--kimi-k3 --plan nearest --plan memory
 
         day0 analyze catalog:zai-org--glm-5.3-flash --format html --out report.html
     """
@@ -43,6 +48,7 @@ def analyze(
             f"--format is {format!r}; it must be one of {', '.join(FORMATS)}",
             hint="day0 analyze MODEL --format json",
         )
+    plans = _plans(plan, format)
     with header_progress(errors()) as progress:
         result = run(
             model,
@@ -50,16 +56,33 @@ def analyze(
             stated=load_facts(facts),
             require_headers=require_headers,
             plugin=plugin,
+            gpu=gpu,
+            num_gpus=num_gpus,
             cache_dir=cache_dir,
             progress=progress,
         )
-    _show(result, format, out)
+    _show(result, format, out, plans)
     if strict and any(finding.severity != "info" for finding in result.findings):
         raise typer.Exit(1)
 
 
-def _show(result: "Analysis", format: str, out: Path | None) -> None:
+def _plans(asked: list[str] | None, format: str) -> tuple[str, ...]:
+    """Names of --plan, checked before anything is read; the other formats have all plans."""
+    if not asked:
+        return ()
+    from day0.report.plans import chosen
+
+    names = chosen(asked)
+    return names if format == "human" else ()
+
+
+def _show(result: "Analysis", format: str, out: Path | None, plans: tuple[str, ...]) -> None:
     """Each format loads what it needs and no more."""
+    if plans:
+        from day0.report.plans import render as render_plans
+
+        emit(render_plans(result, plans), out)
+        return
     if format == "human":
         from day0.report.terminal import render
 

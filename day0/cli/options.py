@@ -13,6 +13,10 @@ ModelName = Annotated[
         show_default=False,
     ),
 ]
+OtherModel = Annotated[
+    str,
+    typer.Argument(metavar="OTHER", help="What to compare it with.", show_default=False),
+]
 Quant = Annotated[
     str, typer.Option("--quant", help="Recipe: fp32, bf16, fp8 or a FILE.yaml.", metavar="NAME")
 ]
@@ -31,6 +35,7 @@ Force = Annotated[bool, typer.Option("--force", help="Write over files that were
 Strict = Annotated[
     bool, typer.Option("--strict", help="Exit 1 when a finding is a warning or worse.")
 ]
+StrictDiff = Annotated[bool, typer.Option("--strict", help="Exit 1 unless both compute the same.")]
 StrictChecklist = Annotated[bool, typer.Option("--strict", help="Exit 1 when an item fails.")]
 Evidence = Annotated[
     list[Path] | None,
@@ -67,6 +72,33 @@ Plugin = Annotated[
         "--plugin",
         metavar="DIR",
         help="Folder whose plugin.py registers operators and mechanisms, or an installed plugin.",
+        show_default=False,
+    ),
+]
+Gpu = Annotated[
+    str | None,
+    typer.Option(
+        "--gpu",
+        metavar="NAME",
+        help="GPU to plan for: h200, h100, b200, ... (default: h200).",
+        show_default=False,
+    ),
+]
+NumGpus = Annotated[
+    int | None,
+    typer.Option(
+        "--num-gpus",
+        metavar="N",
+        help="How many of them (default: 1 of the named GPU, else 8).",
+        show_default=False,
+    ),
+]
+Plan = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plan",
+        metavar="NAME",
+        help="Show this plan in the terminal (all: every one); repeatable. JSON has all.",
         show_default=False,
     ),
 ]

@@ -9,6 +9,8 @@ from day0.analysis.checklist import answered
 from day0.analysis.cost import Cost
 from day0.analysis.inventory import Entry
 from day0.analysis.layers import layer_view
+from day0.analysis.nearest import nearest
+from day0.analysis.nearest import rows as nearest_rows
 from day0.analysis.proof import Proof
 from day0.ir.fact import Fact, Finding
 from day0.ir.graph import Graph
@@ -112,6 +114,7 @@ def _parts(analysis: Analysis) -> dict[str, Any]:
             "conflicts": [finding.message for finding in analysis.quant.conflicts],
         },
         "recipe": analysis.recipe.name,
+        "nearest": nearest_rows(nearest(spec, id=analysis.id)),
         "cost": {name: _cost(cost) for name, cost in analysis.costs.items()},
         "findings": [_finding(finding) for finding in analysis.findings],
         "read": list(analysis.read),
