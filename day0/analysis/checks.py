@@ -200,6 +200,7 @@ def _cost(scope: Scope) -> Answer:
                 f"{name} {row['flops_per_token']:.4g} flops a token, "
                 f"{row['weight_bytes_per_token']:.4g} B of weights"
                 for name, row in scope.data["cost"].items()
+                if name != "roofline"
             ]
         )
     )

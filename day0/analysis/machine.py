@@ -38,19 +38,24 @@ class Gpu:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumed:
     """What predictions stand on. Shares of the peak rates that are reached; `usable` share of the
-    memory; `hop_seconds` before a collective's first byte; the load: prompts of `prompt` tokens in
-    chunks of at most `chunk`, `context` tokens held at decode, `output` tokens produced. Launches,
-    values between ops and uneven experts are not counted."""
+    memory; `network` bytes per second and GPU between hosts; `hop_seconds` before a collective's
+    first byte; `workspace` bytes of a GPU for the driver, captured graphs and kernels' scratch; the
+    load: prompts of `prompt` tokens in chunks of at most `chunk`, `context` tokens held at decode,
+    `output` tokens produced, at most `batch` sequences at once. Launches, values between ops and
+    uneven experts are not counted."""
 
     matrix: float = 0.5
     bandwidth: float = 0.7
     link: float = 0.7
     usable: float = 0.9
+    network: float = 50e9
     hop_seconds: float = 10e-6
+    workspace: int = 2 * 2**30
     prompt: int = 4096
     context: int = 8192
     output: int = 256
     chunk: int = 8192
+    batch: int = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from day0.report.parts import Note, Notes, Part, Section, Table, amount, share, size, whole, word
+from day0.report.sections.roofline import roofline
 
 PHASES = {
     "prefill_4k": "prefill of 4K tokens, per token",
@@ -23,6 +24,7 @@ def cost(report: Mapping[str, Any]) -> Section:
             whole(round(found["flops_per_token"] / _bytes(found), 1) if _bytes(found) else None),
         )
         for name, found in report["cost"].items()
+        if name != "roofline"
     )
     columns = ("step", "flops", "bytes of weights", "bytes of caches", "flops per byte")
     return Section(
@@ -30,7 +32,7 @@ def cost(report: Mapping[str, Any]) -> Section:
         title="Cost",
         lead="Batch 1: the weights are read once for each decode step and shared by its sequences, "
         "the caches are read for each. Values between operators are not counted.",
-        parts=(Table(name="cost", columns=columns, rows=rows),),
+        parts=(Table(name="cost", columns=columns, rows=rows), *roofline(report)),
     )
 
 
