@@ -191,6 +191,31 @@ def _memory(scope: Scope) -> Answer:
     return _passed(_list([f"{row['tokens']} tokens {row['bytes']} B" for row in held]))
 
 
+def _precision(scope: Scope) -> Answer:
+    """A decision for every weight and cache; which ones is the plan's to show."""
+    if scope_unknown := _unexplained(scope):
+        return scope_unknown
+    plan = scope.data["precision"]
+    said = f"{plan['decided']} of {plan['needed']} weights and caches have a format and a reason"
+    bare = [f"{row['kind']} {row['what']}" for row in plan["rows"] if not row["why"]]
+    if plan["decided"] < plan["needed"] or bare:
+        return _failed(f"{said}; without one: {_list(bare)}")
+    kinds = [f"{row['what']} {row['runs']}" for row in plan["rows"] if row["action"] == "quantise"]
+    return _passed(f"{said}; narrowed: {_list(kinds) if kinds else 'none'}")
+
+
+def _nearest(scope: Scope) -> Answer:
+    """Nothing to look at where a known model is the same; else the differences are the work."""
+    found = scope.data["nearest"]
+    if not found:
+        return _unknown("the catalog is empty")
+    first = found[0]
+    if not (first["differences"] or first["constants"] or first["sizes"]):
+        return _passed(f"the same as {first['name']}")
+    kinds = ("differences", "constants", "sizes")
+    return _todo(f"read against {first['name']}: {_list([t for k in kinds for t in first[k]])}")
+
+
 def _cost(scope: Scope) -> Answer:
     if scope_unknown := _unexplained(scope):
         return scope_unknown
@@ -309,6 +334,8 @@ CHECKS: Mapping[str, Check] = {
     "caches.state-fp32": _state_fp32,
     "memory": _memory,
     "cost": _cost,
+    "precision": _precision,
+    "nearest": _nearest,
     "quant": _quant,
     "findings": _findings,
 }

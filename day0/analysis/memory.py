@@ -162,7 +162,7 @@ def stored_weights(model: Model) -> int:
         if weight.home != "device":
             continue
         for leaf, stack in leaves(weight.source):
-            sizes[leaf.name] = formats.get(leaf.format).bytes(leaf.dims) * max(stack, 1)
+            sizes[leaf.name] = stored_bytes(leaf.format, leaf.dims) * max(stack, 1)
     return sum(sizes.values())
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from day0.report.parts import Note, Notes, Part, Section, Table, amount, share, size, whole, word
 from day0.report.sections.roofline import roofline
 
+FOLD = 12  # entries; longer lists are shown closed
 PHASES = {
     "prefill_4k": "prefill of 4K tokens, per token",
     "decode_4k": "decode at 4K tokens",
@@ -52,6 +53,7 @@ def stored(report: Mapping[str, Any]) -> Section:
     parts: list[Part] = [
         Table(name="stored", columns=("format", "tensors", "params", "bytes", "share"), rows=rows)
     ]
+    parts += _lists(quant)
     if quant["conflicts"]:
         notes = (Note(severity="warning", message=words) for words in quant["conflicts"])
         parts.append(Notes(items=tuple(notes)))
@@ -62,6 +64,47 @@ def stored(report: Mapping[str, Any]) -> Section:
         lead=f"{quant['coverage']:.1f} % of the parameters are quantised; {source}.",
         parts=tuple(parts),
     )
+
+
+def _lists(quant: Mapping[str, Any]) -> list[Part]:
+    """What the entries of the exclusion lists name, and how the GPU takes the formats."""
+    parts: list[Part] = []
+    if quant.get("exclusions"):
+        parts.append(
+            Table(
+                name="exclusions",
+                columns=("excluded", "entries", "tensors", "params", "stored quantised"),
+                rows=tuple(
+                    (
+                        word(row["entry"], code=True),
+                        whole(row["entries"]),
+                        whole(row["weights"]),
+                        amount(row["params"]),
+                        whole(row["quantised"]),
+                    )
+                    for row in quant["exclusions"]
+                ),
+                caption=f"Entries of the exclusion lists ({len(quant['exclusions'])} kinds)",
+                folded=len(quant["exclusions"]) > FOLD,
+            )
+        )
+    if quant.get("hardware"):
+        parts.append(
+            Table(
+                name="hardware",
+                columns=("format", "GPU", "matrix units", "how"),
+                rows=tuple(
+                    (
+                        word(row["format"], code=True),
+                        word(row["gpu"]),
+                        word(row["units"], tone="good" if row["native"] else "warn"),
+                        word(row["words"]),
+                    )
+                    for row in quant["hardware"]
+                ),
+            )
+        )
+    return parts
 
 
 def _bytes(found: Mapping[str, float]) -> float:

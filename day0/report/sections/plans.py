@@ -7,12 +7,15 @@ from day0.report.parts import Section
 from day0.report.sections.checks import checklist
 from day0.report.sections.nearest import nearest
 from day0.report.sections.plain import parts_of
+from day0.report.sections.precision import precision
 
 # key -> the section of its own file
-SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], Section]] = {"nearest": nearest}
+SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], Section]] = {
+    "nearest": nearest,
+    "precision": precision,
+}
 # key -> title and what the plan answers, for those shown as they are
 PLANS = {
-    "precision": ("Precision plan", "What runs in which format, why, and what it risks."),
     "parallel": ("Parallelism plan", "Which splits are legal, what a rank holds and sends."),
     "schedule": ("Scheduling plan", "What runs side by side, is captured, and is warmed up."),
 }
