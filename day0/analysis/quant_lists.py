@@ -8,7 +8,7 @@ entries that differ in numbers alone are counted together.
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from day0.analysis.machine import Gpu
@@ -18,6 +18,7 @@ from day0.ir.fact import Finding
 from day0.ir.graph import Model
 from day0.ir.weight import Leaf, leaves
 from day0.models.module_patterns import module_of, parse
+from day0.models.promised import spellings
 from day0.models.quant_config import QuantConfig
 
 
@@ -45,29 +46,80 @@ class Capability:
     words: str
 
 
-def exclusions(model: Model, config: QuantConfig | None) -> tuple[Exclusion, ...]:
-    """Every entry of the lists with what it covers."""
+def exclusions(
+    model: Model, config: QuantConfig | None, *, headers: bool = True
+) -> tuple[Exclusion, ...]:
+    """Every entry of the lists with what it covers. Without `headers` the tensors' spellings are
+    guesses, so that an entry may name them in any."""
     if config is None or not config.listed:
         return ()
     named: dict[str, list[str]] = defaultdict(list)
     for entry in config.listed:
         named[_numberless(entry)].append(entry)
-    stored = [(*one, module_of(one[0].name.replace("{e}", "0"))) for one in _matrices(model)]
+    stored = _alike(model)
     found = []
     for pattern, entries in named.items():
-        patterns = parse(entries)
-        hit = [(leaf, times) for leaf, times, module in stored if patterns.match(module)]
-        narrow = [leaf for leaf, _ in hit if formats.get(leaf.format).quantised]
+        hit = list(_hit(entries, stored, headers))
         found.append(
             Exclusion(
                 entry=entries[0] if len(entries) == 1 else pattern,
                 entries=len(entries),
                 weights=sum(times for _, times in hit),
                 params=sum(math.prod(leaf.dims) * times for leaf, times in hit),
-                quantised=len(narrow),
+                quantised=sum(times for leaf, times in hit if formats.get(leaf.format).quantised),
             )
         )
     return tuple(sorted(found, key=lambda one: (-one.params, one.entry)))
+
+
+# A module with every number 0 -> stored tensors: (leaf, how many equal ones it stands for)
+Alike = Mapping[str, list[tuple[Leaf, int]]]
+
+
+def _alike(model: Model) -> Alike:
+    """Stored tensors that could be quantised, each once, those that differ in numbers together."""
+    found: dict[str, tuple[Leaf, int]] = {
+        leaf.name: (leaf, max(stack, 1))
+        for weight in model.weights.values()
+        for leaf, stack in leaves(weight.source)
+        if len(leaf.dims) > 1
+    }
+    groups: dict[str, list[tuple[Leaf, int]]] = defaultdict(list)
+    for leaf, times in found.values():
+        groups[_zeros(_module(leaf))].append((leaf, times))
+    return groups
+
+
+def _hit(entries: list[str], stored: Alike, headers: bool) -> Iterator[tuple[Leaf, int]]:
+    """Tensors that one of the entries names. Numbers aside, most entries name none of a group, and
+    those without a number all of it: only what is left is asked one by one."""
+    numbered = any(re.search(r"\d", entry) for entry in entries)
+    expressions = any(entry.startswith("re:") for entry in entries)
+    patterns = parse(entries)
+    rough = patterns if expressions or not numbered else parse(map(_zeros, entries))
+    for module, tensors in stored.items():
+        ways = [module] if headers else list(spellings(module))
+        if numbered and expressions:
+            at = range(len(ways))
+        else:
+            at = [number for number, way in enumerate(ways) if rough.match(way)]
+            if at and not numbered:
+                yield from tensors
+                continue
+        for leaf, times in tensors if at else ():
+            own = [_module(leaf)] if headers else list(spellings(_module(leaf)))
+            if any(patterns.match(own[number]) for number in at):
+                yield leaf, times
+
+
+def _module(leaf: Leaf) -> str:
+    """The module a tensor stands in; of a stack of experts that of the first."""
+    return module_of(leaf.name.replace("{e}", "0"))
+
+
+def _zeros(text: str) -> str:
+    """With 0 for every number that stands alone: "layers.3.w1" is "layers.0.w1"."""
+    return re.sub(r"(?<!\w)\d+(?!\w)", "0", text)
 
 
 def fusions(model: Model, config: QuantConfig | None) -> tuple[Finding, ...]:
@@ -131,16 +183,5 @@ def _said(name: str, units: str, native: bool, words: str) -> Capability:
     return Capability(format=name, units=units, native=native, words=words)
 
 
-def _matrices(model: Model) -> list[tuple[Leaf, int]]:
-    """Stored tensors that could be quantised, each once, with how many equal ones it stands for."""
-    found: Mapping[str, tuple[Leaf, int]] = {
-        leaf.name: (leaf, max(stack, 1))
-        for weight in model.weights.values()
-        for leaf, stack in leaves(weight.source)
-        if len(leaf.dims) > 1
-    }
-    return list(found.values())
-
-
 def _numberless(entry: str) -> str:
-    return re.sub(r"(?<![\w{])\d+(?![\w}])", "*", entry)
+    return re.sub(r"(?<=\.)\d+(?=[.*]|$)", "*", entry).replace("**", "*")

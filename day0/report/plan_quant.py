@@ -20,7 +20,7 @@ def render(analysis: Analysis) -> RenderableType:
     for row in audit.stored:
         stored.add_row(row.format, f"{row.weights:,}", count(row.parameters), gib(row.bytes))
     parts += [Text(), stored]
-    listed = exclusions(analysis.model, analysis.quant_config)
+    listed = exclusions(analysis.model, analysis.quant_config, headers=analysis.headers is not None)
     if listed:
         table = _table("excluded", "entries", "tensors", "params", "stored quantised")
         for one in listed[:SHOWN]:

@@ -28,7 +28,10 @@ def quant(analysis: Analysis) -> dict[str, Any]:
         ],
         "coverage": audit.coverage,
         "conflicts": [finding.message for finding in audit.conflicts],
-        "exclusions": [asdict(one) for one in exclusions(analysis.model, config)],
+        "exclusions": [
+            asdict(one)
+            for one in exclusions(analysis.model, config, headers=analysis.headers is not None)
+        ],
         "hardware": [
             {"gpu": analysis.machine.gpu.name, **asdict(one)}
             for one in capabilities([*stored, *runs], analysis.machine.gpu)
