@@ -103,7 +103,7 @@ def test_which_known_model_is_nearest_and_what_differs(asked: tuple[dict[str, An
     first = report["nearest"][0]
     assert f"The nearest known model is {first['name']}, at {first['distance']:.3f}" in text
     for kind in ("differences", "constants", "sizes"):
-        assert " ".join("; ".join(first[kind]).split()) in text
+        assert all(" ".join(said.split()) in text for said in first[kind])
 
 
 def test_what_fits_on_eight_gpus_and_how_long_a_context(asked: tuple[dict[str, Any], str]) -> None:

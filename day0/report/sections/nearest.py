@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from day0.report.parts import Cell, Choice, Pairs, Part, Section, Table, Words, word
+from day0.report.parts import Cell, Choice, Part, Section, Table, Words, word
 
 KINDS = {
     "differences": "in meaning",
@@ -52,9 +52,10 @@ def nearest(report: Mapping[str, Any]) -> Section:
     )
 
 
-def _differences(row: Mapping[str, Any]) -> Pairs:
-    return Pairs(
-        rows=tuple(
-            (title, word("; ".join(row[kind]))) for kind, title in KINDS.items() if row[kind]
-        )
+def _differences(row: Mapping[str, Any]) -> Table:
+    rows = tuple(
+        (word(title, tone="warn" if kind == "differences" else "dim"), word(text))
+        for kind, title in KINDS.items()
+        for text in row[kind]
     )
+    return Table(name=f"against-{row['name']}", columns=("differs", "how"), rows=rows)
