@@ -8,7 +8,7 @@ import typer
 from day0.cli import options
 from day0.cli.facts import load_facts
 from day0.cli.output import emit, emit_json, emit_text, errors
-from day0.errors import Day0Error
+from day0.errors import Day0Error, DoesNotFit
 
 if TYPE_CHECKING:
     from day0.analysis.analyze import Analysis
@@ -36,7 +36,7 @@ def analyze(
 
         day0 analyze demo
 
-        day0 analyze catalog:moonshotai--kimi-k3 --plan nearest --plan memory
+        day0 analyze catalog:moonshotai--kimi-k3 --plan parallel --gpu h200 --num-gpus 16
 
         day0 analyze catalog:zai-org--glm-5.3-flash --format html --out report.html
     """
@@ -62,6 +62,8 @@ def analyze(
             progress=progress,
         )
     _show(result, format, out, plans)
+    if strict and result.machine.stated:
+        _must_fit(result)
     if strict and any(finding.severity != "info" for finding in result.findings):
         raise typer.Exit(1)
 
@@ -106,3 +108,19 @@ def _show(result: "Analysis", format: str, out: Path | None, plans: tuple[str, .
         from day0.report import html
 
         emit_text(html.render(analysis_page(data)), out)
+
+
+def _must_fit(result: "Analysis") -> None:
+    """DoesNotFit where no split of the stated machine is legal and holds one sequence."""
+    from day0.analysis.parallel.plan import plan_of
+
+    plan = plan_of(result)
+    if plan.fits:
+        return
+    gpu, count = plan.machine.gpu.name, plan.machine.count
+    wider = f"--gpu {gpu} --num-gpus {plan.needed}" if plan.needed else "--quant fp8"
+    raise DoesNotFit(
+        f"no legal split of {result.id} over {count} x {gpu} has room for one sequence of "
+        f"{plan.assumed.context:,} tokens",
+        hint=f"day0 analyze {result.id} {wider} --plan parallel",
+    )

@@ -12,6 +12,7 @@ from day0.analysis.layers import layer_view
 from day0.analysis.memory import memory
 from day0.analysis.nearest import nearest
 from day0.analysis.nearest import rows as nearest_rows
+from day0.analysis.parallel.plan import plan_of
 from day0.analysis.precision import precision
 from day0.analysis.proof import Proof
 from day0.analysis.roofline import roofline
@@ -20,6 +21,7 @@ from day0.ir.graph import Graph
 from day0.ir.op import Op
 from day0.ir.tensor import TensorSpec
 from day0.report import costs_json, quant_json
+from day0.report.parallel_json import parallel
 from day0.report.schema import ANALYSIS_SCHEMA
 
 PLOTTED = 131_072  # tokens, where a model states no context length
@@ -112,6 +114,7 @@ def _parts(analysis: Analysis) -> dict[str, Any]:
         ),
         "recipe": analysis.recipe.name,
         "nearest": nearest_rows(nearest(spec, id=analysis.id)),
+        "parallel": parallel(plan_of(analysis)),
         "cost": {
             **{name: _cost(cost) for name, cost in analysis.costs.items()},
             "roofline": costs_json.roofline(roofline(model, analysis.entries, analysis.machine)),

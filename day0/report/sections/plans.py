@@ -6,6 +6,7 @@ from typing import Any
 from day0.report.parts import Section
 from day0.report.sections.checks import checklist
 from day0.report.sections.nearest import nearest
+from day0.report.sections.parallel import parallel
 from day0.report.sections.plain import parts_of
 from day0.report.sections.precision import precision
 
@@ -13,10 +14,10 @@ from day0.report.sections.precision import precision
 SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], Section]] = {
     "nearest": nearest,
     "precision": precision,
+    "parallel": parallel,
 }
 # key -> title and what the plan answers, for those shown as they are
 PLANS = {
-    "parallel": ("Parallelism plan", "Which splits are legal, what a rank holds and sends."),
     "schedule": ("Scheduling plan", "What runs side by side, is captured, and is warmed up."),
 }
 
