@@ -241,6 +241,18 @@ def _quant(scope: Scope) -> Answer:
     return _passed(_list(stored))
 
 
+def _hardware(scope: Scope) -> Answer:
+    """Of the formats that something runs in; a stored one that is dequantised once needs none."""
+    if "precision" not in scope.data:
+        return _unknown("this analysis has no precision yet")
+    runs = {row["runs"] for row in scope.data["precision"]["rows"]}
+    rows = [row for row in scope.data["quant"].get("hardware", ()) if row["format"] in runs]
+    if wide := [row for row in rows if row["units"] == "bf16"]:
+        return _todo(_list([f"{row['format']}: {row['words']}" for row in wide]))
+    said = _list([f"{row['format']}: {row['words']}" for row in rows])
+    return _passed(said or f"recipe {scope.data['recipe']} runs no narrow matrix format")
+
+
 def _findings(scope: Scope) -> Answer:
     open_ones = [row for row in scope.data["findings"] if row["severity"] != "info"]
     if open_ones:
@@ -337,5 +349,6 @@ CHECKS: Mapping[str, Check] = {
     "precision": _precision,
     "nearest": _nearest,
     "quant": _quant,
+    "quant.hardware": _hardware,
     "findings": _findings,
 }
