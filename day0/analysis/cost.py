@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from day0.ir import format as formats
 from day0.ir.graph import Graph, Model
@@ -56,6 +57,7 @@ def cost(*, family_name: str, shapes: Shapes, context: Context) -> Cost:
     return Cost(flops=kind.flops(shapes, context), weight_bytes=weights, cache_bytes=caches)
 
 
+@lru_cache(maxsize=8192)
 def stored_bytes(format_name: str, dims: tuple[int | str, ...]) -> int:
     """Bytes of a tensor in a format, scales included."""
     return formats.get(format_name).bytes(tuple(dim for dim in dims if isinstance(dim, int)))

@@ -13,6 +13,10 @@ ModelName = Annotated[
         show_default=False,
     ),
 ]
+OtherModel = Annotated[
+    str,
+    typer.Argument(metavar="OTHER", help="What to compare it with.", show_default=False),
+]
 Quant = Annotated[
     str, typer.Option("--quant", help="Recipe: fp32, bf16, fp8 or a FILE.yaml.", metavar="NAME")
 ]
@@ -31,6 +35,7 @@ Force = Annotated[bool, typer.Option("--force", help="Write over files that were
 Strict = Annotated[
     bool, typer.Option("--strict", help="Exit 1 when a finding is a warning or worse.")
 ]
+StrictDiff = Annotated[bool, typer.Option("--strict", help="Exit 1 unless both compute the same.")]
 StrictChecklist = Annotated[bool, typer.Option("--strict", help="Exit 1 when an item fails.")]
 Evidence = Annotated[
     list[Path] | None,

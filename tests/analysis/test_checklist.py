@@ -234,3 +234,27 @@ def test_every_shipped_family_can_be_answered(demo: dict[str, Any]) -> None:
            for name in NAMES]  # fmt: skip
     found = answered({**demo, "graph": {**demo["graph"], "ops": ops}})
     assert len(found.marks) + len(found.left_out) == len(items(frozenset(NAMES)))
+
+
+def test_plans_answer_their_items() -> None:
+    """Formats: decided for all, and taken by the units of one GPU and not of the other."""
+    for gpu, status in (("h200", "pass"), ("a100", "todo")):
+        marks = by_name(answered(to_json(analyze("demo", quant="fp8", gpu=gpu))))
+        assert marks["precision/units-take"].status == status
+        assert "fp8_b128" in marks["precision/units-take"].evidence
+        plan = marks["precision/plan"]
+        assert (plan.status, plan.evidence.split(" weights")[0]) == ("pass", "249 of 249")
+    nearest = marks["architecture/nearest-compared"]
+    assert nearest.status == "todo"
+    assert "read against" in nearest.evidence
+    same = by_name(answered(to_json(analyze("catalog:zai-org--glm-5.3-fp8"))))
+    assert same["architecture/nearest-compared"].status == "pass"
+
+
+def test_a_decision_without_a_reason_fails(demo: dict[str, Any]) -> None:
+    plan = demo["precision"]
+    bare = {**plan, "rows": [{**plan["rows"][0], "why": ""}, *plan["rows"][1:]]}
+    fewer = {**plan, "decided": plan["decided"] - 1}
+    for changed in (bare, fewer):
+        found = by_name(answered({**demo, "precision": changed}))
+        assert found["precision/plan"].status == "fail"

@@ -5,15 +5,19 @@ from typing import Any
 
 from day0.report.parts import Section
 from day0.report.sections.checks import checklist
+from day0.report.sections.nearest import nearest
 from day0.report.sections.parallel import parallel
 from day0.report.sections.plain import parts_of
+from day0.report.sections.precision import precision
 
 # key -> the section of its own file
-SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], Section]] = {"parallel": parallel}
+SECTIONS: Mapping[str, Callable[[Mapping[str, Any]], Section]] = {
+    "nearest": nearest,
+    "precision": precision,
+    "parallel": parallel,
+}
 # key -> title and what the plan answers, for those shown as they are
 PLANS = {
-    "nearest": ("Nearest models", "Known models by distance in mechanisms and attributes."),
-    "precision": ("Precision plan", "What runs in which format, why, and what it risks."),
     "schedule": ("Scheduling plan", "What runs side by side, is captured, and is warmed up."),
 }
 
