@@ -175,7 +175,7 @@ def _unknown(
     weights = tuple(_tensors(shapes, prefix, analysis.model))
     return NewOperator(
         stem=_free(
-            f"{name}_{identifier(module)}", lambda stem: stem in taken or index.exists(stem)
+            f"{name}_{identifier(module, 20)}", lambda stem: stem in taken or index.exists(stem)
         ),
         family="",
         module=module,
