@@ -15,8 +15,10 @@ WIDTH = 100  # columns of generated sources
 
 
 def render(template: str, **values: Any) -> str:
-    """The template `template`.tmpl of templates/ with these values, ending in one newline."""
-    return _environment().get_template(f"{template}.tmpl").render(values).rstrip("\n") + "\n"
+    """The template `template`.tmpl of templates/ with these values, ending in one newline. Halves
+    of surrogate pairs, which a config may hold and no file can, are written as escapes."""
+    text = _environment().get_template(f"{template}.tmpl").render(values).rstrip("\n") + "\n"
+    return text.encode("utf-8", errors="backslashreplace").decode("utf-8")
 
 
 def answers(checklist: Checklist) -> dict[str, Any]:
@@ -67,7 +69,8 @@ def literal(value: Any, indent: int = 0, used: int | None = None) -> str:
         rows = (f"{inner}{literal(item, indent + 4)},\n" for item in value)
         return "(\n" + "".join(rows) + end + ")"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        bare = '"' in value and "'" not in value
+        return repr(value) if bare else json.dumps(value, ensure_ascii=False)
     return repr(value)
 
 

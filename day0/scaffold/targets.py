@@ -29,7 +29,7 @@ def scaffold(
 
     "day0": a package for what is new in the model; nothing is written where nothing is. An engine
     ("vllm", "sglang"): the skeleton of its plugin, for any model. Day0Error for another target,
-    NotSupported where parts are unknown and no tensor says what they hold.
+    NotSupported where nothing but parts without tensors is unknown.
     """
     check_target(target)
     work = worklist(analysis)
@@ -37,8 +37,8 @@ def scaffold(
         return Written(folder=folder)
     if work.left and (target != "day0" or not work.operators):
         raise NotSupported(
-            f"{len(work.left)} parts are unknown and no tensor says what they hold: {work.left[0]}",
-            hint="name the hub id, or a folder with the safetensors files: their headers do",
+            f"{len(work.left)} parts are unknown, with no tensors to begin with: {work.left[0]}",
+            hint="name a hub id or a folder with safetensors files: their headers say more",
         )
     if target == "day0":
         files = package_files(analysis, work, checklist)
