@@ -3,13 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from day0.cli import options
 from day0.cli.facts import load_facts
-from day0.cli.output import emit, errors
+from day0.cli.output import emit_text, errors
 
 if TYPE_CHECKING:
+    from day0.analysis.analyze import Analysis
     from day0.scaffold.files import Written
 
 
@@ -55,17 +54,24 @@ def scaffold(
         )
     checklist = answered(to_json(analysis))
     written = write(analysis, checklist, Path(out), target=target, force=force)
-    emit(Text("\n".join(_lines(written, analysis.recipe.name, model))), None)
+    lines = _lines(written) or [
+        f"nothing to write for {model}: under the recipe {quant} {_said(analysis)}.",
+        f"Its checklist: day0 checklist {model} --quant {quant}",
+    ]
+    emit_text("".join(f"{line}\n" for line in lines), None)
 
 
-def _lines(written: "Written", recipe: str, model: str) -> list[str]:
-    names = (*written.written, *written.same, *written.kept)
-    if not names:
-        return [
-            f"nothing is new in {model}: under the recipe {recipe} every operator has an optimised "
-            "implementation. No file is written.",
-            f"Its checklist: day0 checklist {model} --quant {recipe}",
-        ]
+def _said(analysis: "Analysis") -> str:
+    """Of a model without an operator to begin."""
+    entries = [entry for entry in analysis.entries if entry.verdict.status != "reuse"]
+    if names := ", ".join(dict.fromkeys(entry.family for entry in entries)):
+        return f"what is new is there to be finished: {names}"
+    return "every operator has an optimised implementation"
+
+
+def _lines(written: "Written") -> list[str]:
+    if not (written.written or written.same or written.kept):
+        return []
     return [
         f"{len(written.written)} files written, {len(written.same)} unchanged, "
         f"{len(written.kept)} kept though they differ: {written.folder}",

@@ -135,6 +135,9 @@ def test_from_unheard_of_to_reuse(tmp_path: Path, seed: int) -> None:
     reference.write_text(fillings.fill_reference(reference.read_text()))
     found = judged(model, "--plugin", package)
     assert (found["verdict"], "reference exists" in found["reasons"]) == ("new", True)
+    out = called("day0", "scaffold", model, "--quant", "fp32", "--plugin", package, "--out",
+                 tmp_path / "again")  # fmt: skip
+    assert "what is new is there to be finished: unheard_of_mixer" in out
     ids = tmp_path / "ids.jsonl"
     ids.write_text(json.dumps({"ids": IDS}) + "\n")
     out = called("day0", "run", model, "--plugin", package, "--backend", "reference", "--quant",
