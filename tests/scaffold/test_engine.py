@@ -1,6 +1,7 @@
 """Plugins for serving engines, against stubs of them: entry point, shape, weight map, caches."""
 
 import inspect
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -279,6 +280,22 @@ def test_operators_are_the_graphs(
         ops = [op for op in plugin.analysis.model.graphs["main"].ops if op.layer == layer]
         assert [family for _, family in operators(layer)] == [op.family for op in ops]
         assert [op.id for op in ops] == [f"layers.{layer}.{name}" for name, _ in operators(layer)]
+
+
+@pytest.mark.parametrize("engine", GROUPS)
+def test_linters_have_nothing_to_say(
+    plugins: dict[tuple[str, str], Plugin], engine: str, tmp_path: Path
+) -> None:
+    """Of an awkward checkpoint's plugin neither."""
+    analysis = analyze(str(invented.write(tmp_path / "model", 3, *invented.strange())))
+    packages.written(analysis, answered(to_json(analysis)), tmp_path / "out", engine)
+    folders = [str(plugin.folder) for (_, name), plugin in plugins.items() if name == engine]
+    for command in (("check", "--no-cache"), ("format", "--no-cache", "--check")):
+        done = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, *folders, tmp_path / "out"],
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout
 
 
 def test_an_unknown_mixer_has_a_plugin_too(tmp_path: Path) -> None:
