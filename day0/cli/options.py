@@ -31,7 +31,8 @@ OutFolder = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="Folder to write to; made if need be.",
                        show_default=False),
 ]  # fmt: skip
-Force = Annotated[bool, typer.Option("--force", help="Write over files that were changed.")]
+Force = Annotated[bool, typer.Option("--force", help="Write over files that differ.")]
+Target = Annotated[str, typer.Option("--target", metavar="NAME", help="day0, vllm or sglang.")]
 Strict = Annotated[
     bool, typer.Option("--strict", help="Exit 1 when a finding is a warning or worse.")
 ]

@@ -142,6 +142,50 @@ def test_operators(demo: dict[str, Any]) -> None:
     assert judged("quant-rework", "w as fp8")["precision/formats-taken"].status == "todo"
 
 
+def with_ops(demo: dict[str, Any], family: str, **changes: Any) -> dict[str, Any]:
+    """The demo with other words in its operators of one family, the drafts' too."""
+
+    def changed(graph: dict[str, Any]) -> dict[str, Any]:
+        ops = [{**op, **changes} if op["family"] == family else op for op in graph["ops"]]
+        return {**graph, "ops": ops}
+
+    drafts = {name: changed(graph) for name, graph in demo["drafts"].items()}
+    return {**demo, "graph": changed(demo["graph"]), "drafts": drafts}
+
+
+def test_two_uses_of_one_cache_fail(demo: dict[str, Any]) -> None:
+    assert by_name(answered(demo))["ops/compress/tail"].status == "pass"
+    one = {"slot": "tail", "cache": "layers.3.mixer.indexer.keys", "mode": "rw"}
+    found = by_name(answered(with_ops(demo, "compress", caches=[one, {**one, "slot": "pooled"}])))
+    assert found["ops/compress/tail"].status == "fail"
+    found = by_name(answered(with_ops(demo, "compress", caches=[one])))
+    assert found["ops/compress/tail"].status == "unknown"
+
+
+def test_an_attribute_is_settled_by_what_it_rests_on(demo: dict[str, Any]) -> None:
+    mark = by_name(answered(demo))["ops/compress/pooling"]
+    assert (mark.status, "rule='softmax'" in mark.evidence) == ("pass", True)
+    guess = {"path": "indexer.pool", "value": "softmax", "how": "assumed", "decisive": True}
+    rests = with_ops({**demo, "facts": [guess]}, "compress", because=["indexer.pool"])
+    mark = by_name(answered(rests))["ops/compress/pooling"]
+    assert (mark.status, "indexer.pool = 'softmax'" in mark.evidence) == ("todo", True)
+    bare = by_name(answered(with_ops(demo, "compress", attrs={})))["ops/compress/pooling"]
+    assert bare.status == "unknown"
+
+
+def test_a_slot_is_taken_by_all_and_a_weight_proved(demo: dict[str, Any]) -> None:
+    mark = by_name(answered(demo))["ops/sparse_mla/selection"]
+    assert (mark.status, "layers.3.mixer.indexer" in mark.evidence) == ("pass", True)
+    none = by_name(answered(with_ops(demo, "sparse_mla", inputs={})))
+    assert none["ops/sparse_mla/selection"].status == "todo"
+    sink = {"id": "layers.0.mixer", "family": "shared_kv", "attrs": {}, "caches": [],
+            "because": [], "inputs": {}, "weights": {"sink": "layers.0.sink"}}  # fmt: skip
+    found = {**demo, "graph": {**demo["graph"], "ops": [*demo["graph"]["ops"], sink]}}
+    assert by_name(answered(found))["ops/shared_kv/sink"].status == "pass"
+    bare = {**found, "proof": {**demo["proof"], "status": "no-headers"}}
+    assert by_name(answered(bare))["ops/shared_kv/sink"].status == "unknown"
+
+
 def test_figures_are_filled_in_and_judged(demo: dict[str, Any], tmp_path: Path) -> None:
     path = evidence(tmp_path, {"jit_compiles_after_ready": 0, "launches_per_layer": 11.5,
                                "tpot_ms": 3.0, "graph_capture_s": None})  # fmt: skip
@@ -230,8 +274,8 @@ def test_conditions(demo: dict[str, Any]) -> None:
 
 def test_every_shipped_family_can_be_answered(demo: dict[str, Any]) -> None:
     """Also for the families that the demo lacks: an op of each is put into the graph."""
-    ops = [{"id": f"layers.0.{name}", "family": name, "attrs": {}, "caches": [], "because": []}
-           for name in NAMES]  # fmt: skip
+    ops = [{"id": f"layers.0.{name}", "family": name, "attrs": {}, "caches": [], "because": [],
+            "inputs": {}, "weights": {}} for name in NAMES]  # fmt: skip
     found = answered({**demo, "graph": {**demo["graph"], "ops": ops}})
     assert len(found.marks) + len(found.left_out) == len(items(frozenset(NAMES)))
 
