@@ -18,6 +18,7 @@ from day0.ir.tensor import TensorSpec
 from day0.passes.quantize import Activation
 from day0.registry.index import family
 from day0.runtime.emulate import emulated
+from day0.runtime.loader import SCALE
 from day0.runtime.pools import paged, span_of
 from day0.runtime.step import Step
 from day0.runtime.storage import History, Storage
@@ -146,7 +147,9 @@ def _offers(
     for name, value in op.attrs:
         offers[name] = lambda frame, value=value: value
     for slot, name in op.weights:
-        offers[slot] = lambda frame, name=name: weights[name]
+        for ending, key in (("", name), ("_scale", name + SCALE)):
+            if key in weights:
+                offers[slot + ending] = lambda frame, key=key: weights[key]
     lists: dict[str, list[str]] = {}
     for slot, value in op.inputs:
         offers[slot] = lambda frame, value=value: frame.values[value]

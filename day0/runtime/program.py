@@ -37,7 +37,11 @@ class Program:
                 storage=storage,
                 dtype=dtype,
                 device=device,
-                activations=lowered.precision.activations.get(op.id, ()),
+                activations=(
+                    lowered.precision.activations.get(op.id, ())
+                    if lowered.choices[op.id].backend == "reference"
+                    else ()  # kernels of narrow formats quantise rows themselves
+                ),
             )
             for op in lowered.graph.ops
         )

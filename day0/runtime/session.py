@@ -18,6 +18,7 @@ from day0.passes.lower import Lowered, Target, lower
 from day0.passes.quantize import Precision
 from day0.registry.index import added_references
 from day0.runtime.capture import Graphs, refuses
+from day0.runtime.codes import Coding, coding
 from day0.runtime.emulate import Rounding, by_part, rounding
 from day0.runtime.engine import Engine, Event, Limits, graph_inputs
 from day0.runtime.loader import DTYPES, Dummy, Files, load
@@ -278,13 +279,16 @@ def open_session(
         assert folder is not None, "weights come from files"
         assert headers is not None, "files are read by their headers"
         files = Files(folder, headers)
+    low = lowered["prefill"]
     weights = load(
         (weight for name, weight in lowered["prefill"].weights.items() if name in used),
         files=files,
         dummy=None if dummy_seed is None else Dummy(dummy_seed, place),
         dtype_of=weight_dtype(recipe),
         device=place,
-        rounding_of=_roundings(lowered["prefill"].precision, made_up=files is None),
+        rounding_of=_roundings(low.precision, made_up=files is None),
+        coding_of=_codings(low),
+        is_kept=lambda weight: low.precision.weights[weight.name].action == "keep",
     )
     if files is not None:
         files.close()
@@ -313,6 +317,16 @@ def _roundings(precision: Precision, *, made_up: bool) -> Callable[[Weight], Rou
         row = precision.weights[weight.name]
         kept = row.action == "keep" and not made_up
         return None if kept else rounding(row.runs)
+
+    return of
+
+
+def _codings(lowered: Lowered) -> Callable[[Weight], Coding | None]:
+    """How a weight that is held as codes is written."""
+
+    def of(weight: Weight) -> Coding | None:
+        runs = lowered.precision.weights[weight.name].runs
+        return coding(runs) if weight.name in lowered.held.weights else None
 
     return of
 

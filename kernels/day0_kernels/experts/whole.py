@@ -55,7 +55,7 @@ def experts(
         return
     shapes = scratch(
         num_tokens=tokens, num_experts=num_experts, top_k=top_k, channels=channels,
-        inner=gate.shape[1], dtype=x.dtype, fp8=fp8,
+        inner=gate.shape[1], dtype=y.dtype, fp8=fp8,
     )  # fmt: skip
     part = cut(shapes, workspace, x.device)
     tile = block_m(num_rows=tokens * top_k, num_experts=num_experts)
