@@ -13,13 +13,17 @@ from day0.passes.fuse import fuse
 from day0.passes.hold import hold
 from day0.passes.layout import layout
 from day0.passes.narrow import narrow
+from day0.passes.quantise_rows import quantise_rows
 from day0.passes.quantize import Precision, quantize
 from day0.passes.state import Held, Pass, State
 
 PHASES = ("prefill", "decode")
 # In this order; any may be left out. What changes weights or caches comes before what looks at the
 # phase, so that both phases share them.
-OPTIONAL: Mapping[str, Pass] = {"layout": layout, "narrow": narrow, "fuse": fuse}
+FIRST: Mapping[str, Pass] = {"layout": layout, "narrow": narrow, "fuse": fuse}
+# After `hold`, which says which quantised weights lie in memory as codes.
+LAST: Mapping[str, Pass] = {"quantise_rows": quantise_rows}
+OPTIONAL: Mapping[str, Pass] = {**FIRST, **LAST}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,19 +62,16 @@ def lower(model: Model, target: Target, name: str = "main") -> dict[str, Lowered
     states: dict[str, State] = {}
     changes: dict[str, dict[str, tuple[str, ...]]] = {}
     for phase in PHASES:
-        state, changed = State(
+        state = State(
             graph=canonical, weights=model.weights, caches=model.caches, recipe=target.recipe,
             phase=phase,
-        ), {}  # fmt: skip
-        for title, apply in OPTIONAL.items():
-            if title not in target.without:
-                state, changed[title] = apply(state)
-                state.graph.check()
-        states[phase], changes[phase] = state, changed
+        )  # fmt: skip
+        states[phase], changes[phase] = _passed(state, FIRST, target)
     held = hold(states, model, target)
     result = {}
     for phase, state in states.items():
-        changed = changes[phase]
+        state, last = _passed(replace(state, held=held), LAST, target)
+        changed = {**changes[phase], **last}
         lowered = replace(model, weights=state.weights, caches=state.caches)
         precision = quantize(state.graph, lowered, target.recipe)
         choices = choose(state.graph, lowered, target, phase, held)
@@ -93,3 +94,15 @@ def lower(model: Model, target: Target, name: str = "main") -> dict[str, Lowered
             held=held,
         )
     return result
+
+
+def _passed(
+    state: State, passes: Mapping[str, Pass], target: Target
+) -> tuple[State, dict[str, tuple[str, ...]]]:
+    """The state behind `passes`, and what each of them changed."""
+    changed = {}
+    for title, apply in passes.items():
+        if title not in target.without:
+            state, changed[title] = apply(state)
+            state.graph.check()
+    return state, changed

@@ -183,7 +183,12 @@ def _must_be_read(op: Op, function: Callable[..., None], entry: str) -> None:
             raise BindError(f"{op.id}: {entry} does not take the op's {slot!r}")
 
 
-FORMATS = {"int32": torch.int32, "int64": torch.int64, "fp32": torch.float32}
+FORMATS = {
+    "int32": torch.int32,
+    "int64": torch.int64,
+    "fp32": torch.float32,
+    "fp8_e4m3": torch.float8_e4m3fn,
+}
 
 
 def _buffer(
