@@ -70,11 +70,13 @@ def bind(
     dtype: torch.dtype,
     device: torch.device,
     activations: tuple[Activation, ...] = (),
+    history: torch.dtype | None = None,
 ) -> Call:
-    """The call of `entry` for `op`; inputs named in `activations` are rounded before it."""
+    """The call of `entry` for `op`; inputs named in `activations` are rounded before it. `history`:
+    what quantised entries are read in as contiguous history, fp32 unless given."""
     module, _, name = entry.partition(":")
     function = getattr(import_module(module), name)
-    offers, after = _offers(op, graph, weights, storage, dtype, device)
+    offers, after = _offers(op, graph, weights, storage, dtype, device, history)
     _must_be_read(op, function, entry)
     arguments, finishes = [], []
     for parameter in inspect.signature(function).parameters.values():
@@ -138,12 +140,13 @@ def _offers(
     storage: Storage,
     dtype: torch.dtype,
     device: torch.device,
+    history: torch.dtype | None,
 ) -> tuple[dict[str, Getter], dict[str, After]]:
     offers: dict[str, Getter] = {
         name: (lambda frame, name=name: getattr(frame.step, name)) for name in STEP
     }
     after: dict[str, After] = {}
-    _offer_caches(op, storage, offers, after)
+    _offer_caches(op, storage, offers, after, history)
     for name, value in op.attrs:
         offers[name] = lambda frame, value=value: value
     for slot, name in op.weights:
@@ -214,10 +217,15 @@ def _buffer(
 
 
 def _offer_caches(
-    op: Op, storage: Storage, offers: dict[str, Getter], after: dict[str, After]
+    op: Op,
+    storage: Storage,
+    offers: dict[str, Getter],
+    after: dict[str, After],
+    dtype: torch.dtype | None,
 ) -> None:
-    """Slotted parts as whole buffers. Paged parts twice: as contiguous history, written back if
-    "w", and under `<part>_pages` as the pages themselves, with the step's `table` of them."""
+    """Slotted parts as whole buffers. Paged parts twice: as contiguous history (dequantised),
+    written back if "w", and under `<part>_pages` as the pages themselves, with the step's `table`
+    of them, and those of their scales under `<part>_scale_pages` where they are codes."""
     several = len([use for use in op.caches if paged(storage.caches[use.cache])]) > 1
     parts = [part for use in op.caches for part, _ in storage.caches[use.cache].parts]
     for use in op.caches:
@@ -229,10 +237,13 @@ def _offer_caches(
                 for name in (long,) if parts.count(part) > 1 else (long, part):
                     offers[name] = lambda frame, buffer=buffer: buffer
                 continue
-            pages = storage.parts[cache.name][part].flatten(2)
+            pages = {"pages": storage.parts[cache.name][part].flatten(2)}
+            if part in storage.scales[cache.name]:
+                pages["scale_pages"] = storage.scales[cache.name][part].flatten(2)
             for name in (long,) if several else (long, part):
-                offers[name] = _gathered(storage, cache, part)
-                offers[f"{name}_pages"] = lambda frame, pages=pages: pages
+                offers[name] = _gathered(storage, cache, part, dtype)
+                for ending, buffer in pages.items():
+                    offers[f"{name}_{ending}"] = lambda frame, buffer=buffer: buffer
                 if "w" in use.mode:
                     after[name] = _scattered(storage, cache, part)
         if paged(cache):
@@ -241,9 +252,10 @@ def _offer_caches(
                     offers[name] = _field(storage, cache, field)
 
 
-def _gathered(storage: Storage, cache: CacheSpec, part: str) -> Getter:
+def _gathered(storage: Storage, cache: CacheSpec, part: str, dtype: torch.dtype | None) -> Getter:
     def gather(frame: Frame) -> torch.Tensor:
-        return storage.gather(cache, part, storage.history(cache, frame.step, frame.histories))
+        history = storage.history(cache, frame.step, frame.histories)
+        return storage.gather(cache, part, history, dtype)
 
     return gather
 

@@ -197,6 +197,7 @@ class Session:
     def _storage(self, limits: Limits) -> Storage:
         caches = self._lowered["prefill"].caches
         dtypes = {name: _cache_dtype(self.recipe, cache) for name, cache in caches.items()}
+        narrow, held = self.precision.caches, self._lowered["prefill"].held.caches
         return Storage(
             caches,
             page_size=limits.page_size,
@@ -204,7 +205,8 @@ class Session:
             num_slots=limits.num_slots,
             dtypes=dtypes,
             device=self._device,
-            roundings=by_part(self.precision.caches),
+            roundings=by_part({name: runs for name, runs in narrow.items() if name not in held}),
+            codings={name: _coded(narrow[name]) for name in held},
         )
 
     def _captured(self, program: Program) -> Graphs | None:
@@ -329,6 +331,12 @@ def _codings(lowered: Lowered) -> Callable[[Weight], Coding | None]:
         return coding(runs) if weight.name in lowered.held.weights else None
 
     return of
+
+
+def _coded(runs: Mapping[str, str]) -> dict[str, Coding]:
+    """Codings by part; plain parts are left out."""
+    found = {part: coding(name) for part, name in runs.items()}
+    return {part: one for part, one in found.items() if one is not None}
 
 
 def _cache_dtype(recipe: Recipe, cache: CacheSpec) -> torch.dtype:
