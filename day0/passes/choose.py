@@ -1,12 +1,13 @@
 """Which implementation runs each op: asked of the registry once, printed as a table."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from day0.ir import format as formats
 from day0.ir.graph import Graph, Model
 from day0.ir.op import Op
-from day0.registry.family import Shapes
+from day0.passes.state import Held
+from day0.registry.family import Impl, Shapes
 from day0.registry.index import family
 from day0.registry.judge import refusals
 from day0.registry.shapes import shapes_of
@@ -24,28 +25,35 @@ BUILT_IN = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """`entry` "module:function" ("" when nothing runs it), `backend` its kind, `why_not` the
-    reasons of the better ones."""
+    reasons of the better ones. `formats`: what its matrices and caches run in, each once; of
+    emulated ones it says so."""
 
     family: str
     backend: str
     entry: str
     why_not: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()
 
 
-def choose(graph: Graph, model: Model, target: "Target", phase: str) -> dict[str, Choice]:
-    """A Choice for every op of the graph, by op id."""
+def choose(
+    graph: Graph, model: Model, target: "Target", phase: str, held: Held
+) -> dict[str, Choice]:
+    """A Choice for every op of the graph, by op id. `held`: what is held as codes and scales."""
     made: dict[tuple[object, ...], Choice] = {}
     result = {}
     for op in graph.ops:
         shapes = shapes_of(op, graph, model, target.recipe)
-        key = op.family, op.attrs, tuple(shapes.weights.items()), tuple(shapes.caches.items())
+        emulated = _emulated(op, shapes, held)
+        key = (op.family, op.attrs, tuple(shapes.weights.items()), tuple(shapes.caches.items()),
+               emulated)  # fmt: skip
         if key not in made:
-            made[key] = _one(op, shapes, target, phase)
+            found = _one(op, shapes, target, phase, emulated)
+            made[key] = replace(found, formats=_formats(shapes, emulated))
         result[op.id] = made[key]
     return result
 
 
-def _one(op: Op, shapes: Shapes, target: "Target", phase: str) -> Choice:
+def _one(op: Op, shapes: Shapes, target: "Target", phase: str, emulated: tuple[str, ...]) -> Choice:
     """The first optimised implementation that refuses nothing, else the definition."""
     built_in = BUILT_IN.get(op.family)
     if built_in:
@@ -55,7 +63,12 @@ def _one(op: Op, shapes: Shapes, target: "Target", phase: str) -> Choice:
         for impl in family(op.family).impls:
             if not impl.optimised or phase not in impl.phases:
                 continue
-            reasons = (*refusals(impl, shapes, target.capability), *_emulated(shapes))
+            reasons = (
+                *refusals(impl, shapes, target.capability),
+                *_unnamed(impl, shapes),
+                # the runtime holds these in wide buffers, which only definitions read
+                *(f"{slot} is emulated" for slot in emulated),
+            )
             if not reasons:
                 return Choice(family=op.family, backend=impl.backend, entry=impl.entry)
             why_not += (f"{impl.entry}: {reason}" for reason in reasons)
@@ -68,9 +81,37 @@ def _one(op: Op, shapes: Shapes, target: "Target", phase: str) -> Choice:
     )
 
 
-def _emulated(shapes: Shapes) -> tuple[str, ...]:
-    """Slots whose narrow format the runtime holds in wide buffers, which only definitions read."""
+def _narrow(shapes: Shapes) -> dict[str, str]:
+    """Quantised formats by weight or cache slot."""
     specs = [*shapes.weights.items()]
     specs += [(slot, spec) for slot, parts in shapes.caches.items() for spec in parts]
-    narrow = {slot: spec.format for slot, spec in specs if formats.get(spec.format).quantised}
-    return tuple(f"{slot} in {name} is emulated" for slot, name in narrow.items())
+    return {slot: spec.format for slot, spec in specs if formats.get(spec.format).quantised}
+
+
+def _emulated(op: Op, shapes: Shapes, held: Held) -> tuple[str, ...]:
+    """Slots whose values are rounded to their narrow format and held in a wide one."""
+    kept = {slot for slot, name in op.weights if name in held.weights}
+    kept |= {use.slot for use in op.caches if use.cache in held.caches}
+    return tuple(slot for slot in _narrow(shapes) if slot not in kept)
+
+
+def _unnamed(impl: Impl, shapes: Shapes) -> tuple[str, ...]:
+    """Codes are nothing for an implementation that does not say that it takes them."""
+    return tuple(
+        f"{slot} in {name} (takes plain formats)"
+        for slot, name in _narrow(shapes).items()
+        if slot not in impl.formats
+    )
+
+
+def _formats(shapes: Shapes, emulated: tuple[str, ...]) -> tuple[str, ...]:
+    """Of matrices and cache entries; vectors (norms, biases) say little."""
+    found = [(slot, spec) for slot, spec in shapes.weights.items() if len(spec.dims) > 1]
+    found += [(slot, spec) for slot, parts in shapes.caches.items() for spec in parts]
+    names = (
+        f"{spec.format} emulated"
+        if slot in emulated and formats.get(spec.format).quantised
+        else spec.format
+        for slot, spec in found
+    )
+    return tuple(dict.fromkeys(names))

@@ -24,9 +24,14 @@ Rule = Callable[[State], Iterator[Match]]
 
 
 def fuse(state: State) -> tuple[State, tuple[str, ...]]:
+    """The rules of plain formats."""
+    return apply_rules(state, RULES)
+
+
+def apply_rules(state: State, rules: tuple[Rule, ...]) -> tuple[State, tuple[str, ...]]:
     """Every rule once, in order."""
     changed: list[str] = []
-    for rule in RULES:
+    for rule in rules:
         for match in list(rule(state)):
             taken = {op.id for op in match.parts}
             if not taken <= {op.id for op in state.graph.ops}:
@@ -46,8 +51,8 @@ def fuse(state: State) -> tuple[State, tuple[str, ...]]:
 
 def _read_elsewhere(state: State, match: Match) -> bool:
     """Whether a value that would be gone is an output or read by another op."""
-    made = {value for op in match.parts for _, value in op.outputs}
-    gone = made - {value for _, value in match.op.outputs}
+    yielded = {value for op in match.parts for _, value in op.outputs}
+    gone = yielded - {value for _, value in match.op.outputs}
     readers = {
         op.id for op in state.graph.ops for _, value in op.inputs if value in gone
     }  # fmt: skip
@@ -68,7 +73,7 @@ def add_and_norm(state: State) -> Iterator[Match]:
         yield Match(
             parts=(add, norm),
             at=0,  # the norm reads nothing but the sum
-            op=_made(
+            op=made(
                 (add, norm),
                 "add_rmsnorm",
                 inputs=(("x", named["a"]), ("residual", named["b"])),
@@ -107,7 +112,7 @@ def kda_step(state: State) -> Iterator[Match]:
         yield Match(
             parts=(conv, kda, norm),
             at=2,
-            op=_made(
+            op=made(
                 (conv, kda, norm),
                 "kda_step",
                 inputs=(
@@ -129,7 +134,8 @@ def kda_step(state: State) -> Iterator[Match]:
         )
 
 
-def _made(parts: tuple[Op, ...], family: str, **fields) -> Op:
+def made(parts: tuple[Op, ...], family: str, **fields) -> Op:
+    """The op that `parts` become; slots and attributes in `fields`."""
     return replace(
         Op(
             id="+".join(op.id for op in parts),

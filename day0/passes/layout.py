@@ -24,12 +24,13 @@ def layout(state: State) -> tuple[State, tuple[str, ...]]:
 
 
 def _products(state: State) -> Iterator[list[Op]]:
-    """Groups of two or more linears of the same input whose weights run in one plain format."""
+    """Groups of two or more linears of the same input whose weights run in one format, a quantised
+    one only where they meet on the borders of its blocks."""
     users: dict[str, int] = {}
     for op in state.graph.ops:
         for _, name in op.weights:
             users[name] = users.get(name, 0) + 1
-    groups: dict[tuple[object, ...], list[Op]] = {}
+    groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[Op]] = {}
     for op in state.graph.ops:
         if op.family != "linear" or op.attr("groups") != 1:
             continue
@@ -38,14 +39,27 @@ def _products(state: State) -> Iterator[list[Op]]:
             (slot, state.recipe.weight(w)) for (slot, _), w in zip(op.weights, own, strict=True)
         )
         mergeable = (
-            not any(formats.get(form).quantised for _, form in runs)
-            and not any(isinstance(weight.source, Tied) for weight in own)
+            not any(isinstance(weight.source, Tied) for weight in own)
             and all(weight.home == "device" and users[weight.name] == 1 for weight in own)
             and not {value for _, value in op.outputs} & set(state.graph.outputs)
         )
         if mergeable:
             groups.setdefault((op.inputs[0][1], runs), []).append(op)
-    yield from (group for group in groups.values() if len(group) > 1)
+    for (_, runs), group in groups.items():
+        if len(group) > 1 and _on_borders(state, group, runs):
+            yield group
+
+
+def _on_borders(state: State, group: list[Op], runs: tuple[tuple[str, str], ...]) -> bool:
+    """Whether no block of a quantised format would span two of the group's matrices: only blocks
+    and tiles, whose size does not follow the matrix's."""
+    for slot, name in runs:
+        form = formats.get(name)
+        rows = [state.weights[dict(op.weights)[slot]].spec.dims[0] for op in group[:-1]]
+        border = form.borders(0)
+        if form.quantised and (name == "fp8_tensor" or any(int(n) % border for n in rows)):
+            return False
+    return True
 
 
 def _convolutions(state: State) -> Iterator[list[Op]]:

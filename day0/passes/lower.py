@@ -10,15 +10,20 @@ from day0.ir.recipe import Recipe
 from day0.ir.weight import Weight
 from day0.passes.choose import Choice, choose
 from day0.passes.fuse import fuse
+from day0.passes.hold import hold
 from day0.passes.layout import layout
 from day0.passes.narrow import narrow
+from day0.passes.quantise_rows import quantise_rows
 from day0.passes.quantize import Precision, quantize
-from day0.passes.state import Pass, State
+from day0.passes.state import Held, Pass, State
 
 PHASES = ("prefill", "decode")
 # In this order; any may be left out. What changes weights or caches comes before what looks at the
 # phase, so that both phases share them.
-OPTIONAL: Mapping[str, Pass] = {"layout": layout, "narrow": narrow, "fuse": fuse}
+FIRST: Mapping[str, Pass] = {"layout": layout, "narrow": narrow, "fuse": fuse}
+# After `hold`, which says which quantised weights lie in memory as codes.
+LAST: Mapping[str, Pass] = {"quantise_rows": quantise_rows}
+OPTIONAL: Mapping[str, Pass] = {**FIRST, **LAST}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +42,8 @@ class Target:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lowered:
     """A graph for one phase with the weights and caches it names, the choice made for every op, by
-    op id, the formats that weights, caches and activations run in, and by pass the ids of the ops
-    that it changed."""
+    op id, the formats that weights, caches and activations run in, by pass the ids of the ops that
+    it changed, and what is `held` as codes and scales."""
 
     graph: Graph
     phase: str
@@ -47,25 +52,29 @@ class Lowered:
     choices: Mapping[str, Choice]
     precision: Precision
     changed: Mapping[str, tuple[str, ...]]
+    held: Held = Held()
 
 
 def lower(model: Model, target: Target, name: str = "main") -> dict[str, Lowered]:
     """The lowered graphs of `name` by phase, for the logits alone: values that a draft would tap
     are outputs no more. NotSupported (exit 4) lists ops nothing runs."""
     canonical = replace(model.graphs[name], outputs=model.graphs[name].outputs[:1])
-    result = {}
+    states: dict[str, State] = {}
+    changes: dict[str, dict[str, tuple[str, ...]]] = {}
     for phase in PHASES:
-        state, changed = State(
+        state = State(
             graph=canonical, weights=model.weights, caches=model.caches, recipe=target.recipe,
             phase=phase,
-        ), {}  # fmt: skip
-        for title, apply in OPTIONAL.items():
-            if title not in target.without:
-                state, changed[title] = apply(state)
-                state.graph.check()
+        )  # fmt: skip
+        states[phase], changes[phase] = _passed(state, FIRST, target)
+    held = hold(states, model, target)
+    result = {}
+    for phase, state in states.items():
+        state, last = _passed(replace(state, held=held), LAST, target)
+        changed = {**changes[phase], **last}
         lowered = replace(model, weights=state.weights, caches=state.caches)
         precision = quantize(state.graph, lowered, target.recipe)
-        choices = choose(state.graph, lowered, target, phase)
+        choices = choose(state.graph, lowered, target, phase, held)
         missing = sorted({c.family for c in choices.values() if not c.entry})
         if missing:
             raise NotSupported(
@@ -82,5 +91,18 @@ def lower(model: Model, target: Target, name: str = "main") -> dict[str, Lowered
             choices=choices,
             precision=precision,
             changed=changed,
+            held=held,
         )
     return result
+
+
+def _passed(
+    state: State, passes: Mapping[str, Pass], target: Target
+) -> tuple[State, dict[str, tuple[str, ...]]]:
+    """The state behind `passes`, and what each of them changed."""
+    changed = {}
+    for title, apply in passes.items():
+        if title not in target.without:
+            state, changed[title] = apply(state)
+            state.graph.check()
+    return state, changed

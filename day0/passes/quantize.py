@@ -204,7 +204,8 @@ def _activations(
 ) -> Iterator[Activation]:
     """Inputs that the op's own formats ask for: FP8 products take FP8 rows."""
     named = dict(op.weights)
-    asked = {"linear": {"x": "weight"}, "experts": {"x": "gate", "h": "down"}}
+    product = {"x": "weight"}
+    asked = {"linear": product, "merged_linear": product, "experts": {"x": "gate", "h": "down"}}
     for slot, weight in asked.get(op.family, {}).items():
         width = model.weights[named[weight]].spec.dims[-1]
         assert isinstance(width, int)

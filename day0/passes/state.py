@@ -11,16 +11,26 @@ from day0.ir.weight import Weight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Names of the quantised weights and caches that lie in memory as codes and scales; the other
+    quantised ones are emulated: rounded values in a wide format."""
+
+    weights: frozenset[str] = frozenset()
+    caches: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """One graph on its way to one phase, with the weights and caches it names. What both phases
     share, they must rewrite alike: a pass may look at the phase only where it leaves weights and
-    caches as they are."""
+    caches as they are. `held` is known to the passes after `hold`."""
 
     graph: Graph
     weights: Mapping[str, Weight]
     caches: Mapping[str, CacheSpec]
     recipe: Recipe
     phase: str
+    held: Held = Held()
 
     def rewritten(self, ops: tuple[Op, ...], **added: Mapping) -> "State":
         """With other ops, and `values`, `weights` or `caches` beside the present ones; values that

@@ -18,6 +18,7 @@ from day0.ir.tensor import TensorSpec
 from day0.passes.quantize import Activation
 from day0.registry.index import family
 from day0.runtime.emulate import emulated
+from day0.runtime.loader import SCALE
 from day0.runtime.pools import paged, span_of
 from day0.runtime.step import Step
 from day0.runtime.storage import History, Storage
@@ -69,11 +70,13 @@ def bind(
     dtype: torch.dtype,
     device: torch.device,
     activations: tuple[Activation, ...] = (),
+    history: torch.dtype | None = None,
 ) -> Call:
-    """The call of `entry` for `op`; inputs named in `activations` are rounded before it."""
+    """The call of `entry` for `op`; inputs named in `activations` are rounded before it. `history`:
+    what quantised entries are read in as contiguous history, fp32 unless given."""
     module, _, name = entry.partition(":")
     function = getattr(import_module(module), name)
-    offers, after = _offers(op, graph, weights, storage, dtype, device)
+    offers, after = _offers(op, graph, weights, storage, dtype, device, history)
     _must_be_read(op, function, entry)
     arguments, finishes = [], []
     for parameter in inspect.signature(function).parameters.values():
@@ -136,16 +139,19 @@ def _offers(
     storage: Storage,
     dtype: torch.dtype,
     device: torch.device,
+    history: torch.dtype | None,
 ) -> tuple[dict[str, Getter], dict[str, After]]:
     offers: dict[str, Getter] = {
         name: (lambda frame, name=name: getattr(frame.step, name)) for name in STEP
     }
     after: dict[str, After] = {}
-    _offer_caches(op, storage, offers, after)
+    _offer_caches(op, storage, offers, after, history)
     for name, value in op.attrs:
         offers[name] = lambda frame, value=value: value
     for slot, name in op.weights:
-        offers[slot] = lambda frame, name=name: weights[name]
+        for ending, key in (("", name), ("_scale", name + SCALE)):
+            if key in weights:
+                offers[slot + ending] = lambda frame, key=key: weights[key]
     lists: dict[str, list[str]] = {}
     for slot, value in op.inputs:
         offers[slot] = lambda frame, value=value: frame.values[value]
@@ -179,7 +185,12 @@ def _must_be_read(op: Op, function: Callable[..., None], entry: str) -> None:
             raise BindError(f"{op.id}: {entry} does not take the op's {slot!r}")
 
 
-FORMATS = {"int32": torch.int32, "int64": torch.int64, "fp32": torch.float32}
+FORMATS = {
+    "int32": torch.int32,
+    "int64": torch.int64,
+    "fp32": torch.float32,
+    "fp8_e4m3": torch.float8_e4m3fn,
+}
 
 
 def _buffer(
@@ -205,10 +216,15 @@ def _buffer(
 
 
 def _offer_caches(
-    op: Op, storage: Storage, offers: dict[str, Getter], after: dict[str, After]
+    op: Op,
+    storage: Storage,
+    offers: dict[str, Getter],
+    after: dict[str, After],
+    dtype: torch.dtype | None,
 ) -> None:
-    """Slotted parts as whole buffers. Paged parts twice: as contiguous history, written back if
-    "w", and under `<part>_pages` as the pages themselves, with the step's `table` of them."""
+    """Slotted parts as whole buffers. Paged parts twice: as contiguous history (dequantised),
+    written back if "w", and under `<part>_pages` as the pages themselves, with the step's `table`
+    of them, and those of their scales under `<part>_scale_pages` where they are codes."""
     several = len([use for use in op.caches if paged(storage.caches[use.cache])]) > 1
     parts = [part for use in op.caches for part, _ in storage.caches[use.cache].parts]
     for use in op.caches:
@@ -220,10 +236,13 @@ def _offer_caches(
                 for name in (long,) if parts.count(part) > 1 else (long, part):
                     offers[name] = lambda frame, buffer=buffer: buffer
                 continue
-            pages = storage.parts[cache.name][part].flatten(2)
+            pages = {"pages": storage.parts[cache.name][part].flatten(2)}
+            if part in storage.scales[cache.name]:
+                pages["scale_pages"] = storage.scales[cache.name][part].flatten(2)
             for name in (long,) if several else (long, part):
-                offers[name] = _gathered(storage, cache, part)
-                offers[f"{name}_pages"] = lambda frame, pages=pages: pages
+                offers[name] = _gathered(storage, cache, part, dtype)
+                for ending, buffer in pages.items():
+                    offers[f"{name}_{ending}"] = lambda frame, buffer=buffer: buffer
                 if "w" in use.mode:
                     after[name] = _scattered(storage, cache, part)
         if paged(cache):
@@ -232,9 +251,10 @@ def _offer_caches(
                     offers[name] = _field(storage, cache, field)
 
 
-def _gathered(storage: Storage, cache: CacheSpec, part: str) -> Getter:
+def _gathered(storage: Storage, cache: CacheSpec, part: str, dtype: torch.dtype | None) -> Getter:
     def gather(frame: Frame) -> torch.Tensor:
-        return storage.gather(cache, part, storage.history(cache, frame.step, frame.histories))
+        history = storage.history(cache, frame.step, frame.histories)
+        return storage.gather(cache, part, history, dtype)
 
     return gather
 

@@ -1,84 +1,29 @@
 """Recipes on the definitions: values rounded to what a narrow format holds, kept in wide buffers.
 
-Sources: OCP MX v1.0 for E8M0 scales with the exponent ceil(log2(amax / 448)), taken from the bits;
-DeepSeek-V3 (arXiv 2412.19437, section 3.3) for 128 x 128 blocks of weights and 1 x 128 tiles of
-activations. Scales are amax / 448, the last tile of a dim may be ragged, E4M3 is clamped.
+The granularity is that of the real codes and scales, which codes.py makes.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 
 from day0.ir.op import Op
 from day0.passes.quantize import Activation
+from day0.runtime.codes import coding
 from day0_kernels.common.functions import gated
 from day0_kernels.common.plain import widened
 from day0_kernels.experts.reference import each_expert, product
-from day0_kernels.quant.reference import (
-    FP8_MAX,
-    MIN_AMAX,
-    MX_GROUP,
-    exponent,
-    grouped,
-    rounded,
-)
 
 Rounding = Callable[[torch.Tensor], torch.Tensor]
-_BLOCK = re.compile(r"fp8_b(\d+)(?:x(\d+))?")
-_TILE = re.compile(r"fp8_t(\d+)")
 
 
 def rounding(format_name: str) -> Rounding | None:
     """x [..., N, K] -> the values it has in the format, fp32; None for formats that are not
     emulated (plain ones need no rounding, others are never written)."""
-    if match := _BLOCK.fullmatch(format_name):
-        rows, columns = int(match[1]), int(match[2] or match[1])
-        return partial(in_blocks, rows=rows, columns=columns)
-    if match := _TILE.fullmatch(format_name):
-        return partial(in_tiles, size=int(match[1]))
-    return {"mxfp8": in_mx, "fp8_channel": in_channels, "fp8_tensor": in_matrices}.get(format_name)
-
-
-def in_tiles(x: torch.Tensor, size: int) -> torch.Tensor:
-    """E4M3 with an fp32 scale for every `size` elements of the last dim."""
-    groups, amax = grouped(x, size)
-    return _scaled(groups, amax[..., None]).flatten(-2)[..., : x.shape[-1]]
-
-
-def in_mx(x: torch.Tensor) -> torch.Tensor:
-    """MXFP8: E4M3 with an E8M0 scale for every 32 elements of the last dim; nothing saturates."""
-    groups, amax = grouped(x, MX_GROUP)
-    power = (exponent(amax, "rceil") - 127).to(groups.dtype)[..., None]
-    values = rounded(groups * torch.exp2(-power)) * torch.exp2(power)
-    return values.flatten(-2)[..., : x.shape[-1]]
-
-
-def in_blocks(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
-    """E4M3 with an fp32 scale for every block of `rows` x `columns` of the last two dims."""
-    height, width = x.shape[-2:]
-    padded = F.pad(widened(x), (0, -width % columns, 0, -height % rows))
-    split = padded.unflatten(-1, (-1, columns)).unflatten(-3, (-1, rows))  # [.., n, rows, k, cols]
-    values = _scaled(split, split.abs().amax((-3, -1), keepdim=True))
-    return values.flatten(-2).flatten(-3, -2)[..., :height, :width]
-
-
-def in_channels(x: torch.Tensor) -> torch.Tensor:
-    """E4M3 with an fp32 scale for every row."""
-    return _scaled(widened(x), widened(x).abs().amax(-1, keepdim=True))
-
-
-def in_matrices(x: torch.Tensor) -> torch.Tensor:
-    """E4M3 with an fp32 scale for every matrix [N, K]."""
-    return _scaled(widened(x), widened(x).abs().amax((-2, -1), keepdim=True))
-
-
-def _scaled(x: torch.Tensor, amax: torch.Tensor) -> torch.Tensor:
-    amax = amax.clamp_min(MIN_AMAX)
-    return rounded(x * (FP8_MAX / amax)) * (amax / FP8_MAX)
+    found = coding(format_name)
+    return None if found is None else found.values
 
 
 def by_part(runs: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Rounding]]:

@@ -14,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 
 from day0.checkpoint.headers import Headers
 from day0.errors import Day0Error
+from day0.ir import format as formats
 from day0.ir.weight import (
     Cat,
     Expr,
@@ -26,10 +27,14 @@ from day0.ir.weight import (
     Tied,
     Weight,
 )
+from day0.runtime.codes import Coding, Pair
 from day0.runtime.dequant import dequantise
 from day0.runtime.emulate import Rounding
+from day0.runtime.weight_codes import kept, pick, quantised
 
 Read = Callable[[str], torch.Tensor]
+# Behind a weight's name: the scales of one that is held as codes.
+SCALE = "@scale"
 DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16,
           "fp16": torch.float16, "int64": torch.int64, "int32": torch.int32}  # fmt: skip
 
@@ -111,21 +116,52 @@ def load(
     dtype_of: Callable[[Weight], torch.dtype],
     device: torch.device,
     rounding_of: Callable[[Weight], Rounding | None] = lambda weight: None,
+    coding_of: Callable[[Weight], Coding | None] = lambda weight: None,
+    is_kept: Callable[[Weight], bool] = lambda weight: False,
 ) -> dict[str, torch.Tensor]:
     """Every weight evaluated, rounded by `rounding_of` where its format is emulated, cast by
-    `dtype_of` and placed on `device`. Day0Error for one that comes out in other dims than its
-    op was built for."""
+    `dtype_of` and placed on `device`. One with a `coding_of` is held as codes, with its scales
+    beside it (name + SCALE): the stored ones where it `is_kept`. Day0Error for one that comes out
+    in other dims than its op was built for."""
     loaded = {}
     for weight in weights:
-        value = _evaluate(weight.source, weight.role, files, dummy)
-        if tuple(value.shape) != weight.spec.dims:
+        form = coding_of(weight)
+        if form is None:
+            value = _evaluate(weight.source, weight.role, files, dummy)
+            loaded[weight.name] = _placed(value, dtype_of(weight), device, rounding_of(weight))
+        else:
+            codes, scale = _codes(weight, form, is_kept(weight), files, dummy, device)
+            loaded[weight.name] = codes.contiguous().to(device)
+            loaded[weight.name + SCALE] = scale.contiguous().to(device)
+        dims = tuple(loaded[weight.name].shape)
+        if dims != weight.spec.dims:
             raise Day0Error(
-                f"weight {weight.name} comes out as {list(value.shape)}, the Graph needs "
+                f"weight {weight.name} comes out as {list(dims)}, the Graph needs "
                 f"{list(weight.spec.dims)}",
                 hint="day0 analyze MODEL shows the contradiction",
             )
-        loaded[weight.name] = _placed(value, dtype_of(weight), device, rounding_of(weight))
     return loaded
+
+
+def _codes(
+    weight: Weight,
+    form: Coding,
+    keep: bool,
+    files: Files | None,
+    dummy: Dummy | None,
+    device: torch.device,
+) -> Pair:
+    found = None
+    if keep and files is not None:
+        rows, columns = (formats.get(form.name).borders(dim) for dim in (-2, -1))
+        found = kept(weight.source, form, (rows, columns), lambda leaf, n: _stored(leaf, files, n))
+    if found is not None:
+        return found
+
+    def value(expr: Expr, number: int | None) -> torch.Tensor:
+        return _evaluate(expr, weight.role, files, dummy, number)
+
+    return quantised(weight.source, form, value, device)
 
 
 def _placed(
@@ -148,7 +184,7 @@ def _evaluate(
         case Stack():
             return torch.stack([below(expr.of, number) for number in range(expr.count)])
         case Pick():
-            return pick(below(expr.of), expr)
+            return pick(below(expr.of), expr.dim, expr.period, expr.start, expr.stop)
         case Cat():
             return torch.cat([below(part) for part in expr.of], dim=expr.dim)
         case Permute():
@@ -161,14 +197,6 @@ def _evaluate(
             raise AssertionError(f"a tied weight is its owner's: {expr.weight}")
 
 
-def pick(value: torch.Tensor, expr: Pick) -> torch.Tensor:
-    """Indices i of dim `dim` with start <= i % period < stop."""
-    shape = value.shape
-    value = value.unflatten(expr.dim, (shape[expr.dim] // expr.period, expr.period))
-    value = value.narrow(expr.dim + 1, expr.start, expr.stop - expr.start)
-    return value.flatten(expr.dim, expr.dim + 1)
-
-
 def _leaf(
     leaf: Leaf, role: str, files: Files | None, dummy: Dummy | None, index: int | None
 ) -> torch.Tensor:
@@ -176,15 +204,20 @@ def _leaf(
         assert dummy is not None, "weights come from files or are made up"
         return dummy.leaf(leaf, role, index or 0)
 
-    def name(text: str) -> str:
-        return text if index is None else text.replace("{e}", str(index))
-
-    parts: Mapping[str, str] = dict(leaf.parts) or {"data": leaf.name}
-    stored = {part: files.read(name(tensor)) for part, tensor in parts.items()}
-    value = dequantise(leaf.format, stored, leaf.dims)
+    value = dequantise(leaf.format, _stored(leaf, files, index), leaf.dims)
     if tuple(value.shape) != leaf.dims:
         raise Day0Error(
-            f"{name(leaf.name)} is {list(value.shape)}, the Graph needs {list(leaf.dims)}",
+            f"{_name(leaf.name, index)} is {list(value.shape)}, the Graph needs {list(leaf.dims)}",
             hint="day0 analyze MODEL shows the contradiction",
         )
     return value
+
+
+def _stored(leaf: Leaf, files: Files, index: int | None) -> dict[str, torch.Tensor]:
+    """The leaf's stored tensors by part."""
+    parts: Mapping[str, str] = dict(leaf.parts) or {"data": leaf.name}
+    return {part: files.read(_name(tensor, index)) for part, tensor in parts.items()}
+
+
+def _name(text: str, index: int | None) -> str:
+    return text if index is None else text.replace("{e}", str(index))

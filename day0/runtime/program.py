@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import torch
 
+from day0.ir.op import Op
 from day0.passes.lower import Lowered
 from day0.runtime.binder import Call, Frame, bind, cache_write, take_rows
 from day0.runtime.step import Step
@@ -26,21 +27,26 @@ class Program:
         device: torch.device,
     ) -> None:
         self.graph = lowered.graph
-        self.calls = tuple(
-            BUILT_IN[op.family](op, storage)
-            if op.family in BUILT_IN
-            else bind(
+
+        def bound(op: Op) -> Call:
+            if op.family in BUILT_IN:
+                return BUILT_IN[op.family](op, storage)
+            choice = lowered.choices[op.id]
+            # a definition reads wide rows and history; kernels quantise rows themselves
+            defined = choice.backend == "reference"
+            return bind(
                 op,
-                lowered.choices[op.id].entry,
+                choice.entry,
                 graph=lowered.graph,
                 weights=weights,
                 storage=storage,
                 dtype=dtype,
                 device=device,
-                activations=lowered.precision.activations.get(op.id, ()),
+                activations=lowered.precision.activations.get(op.id, ()) if defined else (),
+                history=None if defined else dtype,
             )
-            for op in lowered.graph.ops
-        )
+
+        self.calls = tuple(bound(op) for op in lowered.graph.ops)
         self._last_use = _last_uses(self.graph.outputs, self.calls)
 
     @torch.no_grad()

@@ -18,6 +18,7 @@ from day0.passes.lower import Lowered, Target, lower
 from day0.passes.quantize import Precision
 from day0.registry.index import added_references
 from day0.runtime.capture import Graphs, refuses
+from day0.runtime.codes import Coding, coding
 from day0.runtime.emulate import Rounding, by_part, rounding
 from day0.runtime.engine import Engine, Event, Limits, graph_inputs
 from day0.runtime.loader import DTYPES, Dummy, Files, load
@@ -204,6 +205,7 @@ class Session:
     def _storage(self, limits: Limits) -> Storage:
         caches = self._lowered["prefill"].caches
         dtypes = {name: _cache_dtype(self.recipe, cache) for name, cache in caches.items()}
+        narrow, held = self.precision.caches, self._lowered["prefill"].held.caches
         return Storage(
             caches,
             page_size=limits.page_size,
@@ -211,7 +213,8 @@ class Session:
             num_slots=limits.num_slots,
             dtypes=dtypes,
             device=self._device,
-            roundings=by_part(self.precision.caches),
+            roundings=by_part({name: runs for name, runs in narrow.items() if name not in held}),
+            codings={name: _coded(narrow[name]) for name in held},
         )
 
     def _captured(self, program: Program) -> Graphs | None:
@@ -286,13 +289,16 @@ def open_session(
         assert folder is not None, "weights come from files"
         assert headers is not None, "files are read by their headers"
         files = Files(folder, headers)
+    low = lowered["prefill"]
     weights = load(
         (weight for name, weight in lowered["prefill"].weights.items() if name in used),
         files=files,
         dummy=None if dummy_seed is None else Dummy(dummy_seed, place),
         dtype_of=weight_dtype(recipe),
         device=place,
-        rounding_of=_roundings(lowered["prefill"].precision, made_up=files is None),
+        rounding_of=_roundings(low.precision, made_up=files is None),
+        coding_of=_codings(low),
+        is_kept=lambda weight: low.precision.weights[weight.name].action == "keep",
     )
     if files is not None:
         files.close()
@@ -323,6 +329,22 @@ def _roundings(precision: Precision, *, made_up: bool) -> Callable[[Weight], Rou
         return None if kept else rounding(row.runs)
 
     return of
+
+
+def _codings(lowered: Lowered) -> Callable[[Weight], Coding | None]:
+    """How a weight that is held as codes is written."""
+
+    def of(weight: Weight) -> Coding | None:
+        runs = lowered.precision.weights[weight.name].runs
+        return coding(runs) if weight.name in lowered.held.weights else None
+
+    return of
+
+
+def _coded(runs: Mapping[str, str]) -> dict[str, Coding]:
+    """Codings by part; plain parts are left out."""
+    found = {part: coding(name) for part, name in runs.items()}
+    return {part: one for part, one in found.items() if one is not None}
 
 
 def _cache_dtype(recipe: Recipe, cache: CacheSpec) -> torch.dtype:

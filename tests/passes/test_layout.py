@@ -72,15 +72,31 @@ def test_convolutions_side_by_side_are_one(demo: Model) -> None:
         assert after.graph.values[op.inputs[0][1]].width == tail.elements
 
 
-def test_narrow_formats_are_not_merged(demo: Model) -> None:
-    """Their scales would have to be merged too."""
-    after, _ = layout(state_of(demo, "prefill", "fp8"))
-    recipe = RECIPES["fp8"]
+@pytest.mark.parametrize("block", [32, 128, 256])
+def test_narrow_formats_are_merged_on_borders_alone(demo: Model, block: int) -> None:
+    """No block of a merged weight has rows of two matrices, and what could be merged is."""
+    formats = {**RECIPES["fp8"].formats, "dense": f"fp8_b{block}", "shared_expert": f"fp8_b{block}"}
+    recipe = replace(RECIPES["fp8"], formats=formats)
+    before = replace(state_of(demo, "prefill"), recipe=recipe)
+    after, _ = layout(before)
+    merged = {}
     for op in after.graph.ops:
-        if op.family == "merged_linear":
-            runs = {recipe.weight(demo.weights[part.weights[0][1]]) for part in op.parts}
-            assert runs <= {"bf16", "fp32"}
-            assert len(runs) == 1
+        runs = {recipe.weight(demo.weights[p.weights[0][1]]) for p in op.parts if p.weights}
+        if op.family == "merged_linear" and f"fp8_b{block}" in runs:
+            assert {recipe.weight(after.weights[op.weights[0][1]])} == runs
+            merged[op.id] = op.attr("widths")
+    users = before.graph.users()
+    pairs = {}
+    for glu in (op for op in before.graph.ops if op.family == "glu"):
+        makers = [before.graph.producers()[value] for _, value in glu.inputs]
+        if len(users[glu.inputs[0][1]]) == 1:
+            widths = tuple(before.graph.values[op.outputs[0][1]].width for op in makers)
+            pairs["+".join(op.id for op in makers)] = widths
+    assert len(pairs) == 8
+    on = {name: widths for name, widths in pairs.items() if widths[0] % block == 0}
+    assert merged == on
+    assert 0 < len(on) <= len(pairs)
+    assert (len(on) < len(pairs)) == (block > 32)
 
 
 @pytest.mark.parametrize(("phase", "steps"), [("prefill", 0), ("decode", 6)])

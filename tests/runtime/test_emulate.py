@@ -102,7 +102,7 @@ def test_case_121_the_largest_of_a_group_is_kept() -> None:
     """amax 4.8046875: scale 2^-6; nearest (2^-7) would saturate 615 to 448 and lose 29 %."""
     x = torch.full((1, 32), 4.0039)
     x[0, 0] = 4.8046875
-    got = emulate.in_mx(x)
+    got = rounding("mxfp8")(x)
     assert float(((got - x).abs() / x).max()) <= 0.0625
     assert got[0, 0] == 5.0  # 307.5 lies between 288 and 320 in steps of 32
     assert got[0, 1] == 4.0
@@ -121,14 +121,14 @@ def test_case_123_ties_and_saturation() -> None:
 def test_scales_at_powers_of_two(power: int) -> None:
     """448 * 2^p takes the scale 2^p and is exact; one ulp more takes 2^(p + 1)."""
     edge = torch.full((1, 32), 448.0 * 2.0**power)
-    assert torch.equal(emulate.in_mx(edge), edge)
+    assert torch.equal(rounding("mxfp8")(edge), edge)
     beyond = torch.nextafter(edge, torch.full_like(edge, float("inf")))
-    assert torch.equal(emulate.in_mx(beyond), edge)
+    assert torch.equal(rounding("mxfp8")(beyond), edge)
     fine = edge.clone()
     fine[0, 1] = 2.0**power * 2.0**-9  # the smallest number under 2^p, a tie under 2^(p + 1)
-    assert torch.equal(emulate.in_mx(fine), fine)
+    assert torch.equal(rounding("mxfp8")(fine), fine)
     fine[0, 0] = beyond[0, 0]
-    assert emulate.in_mx(fine)[0, 1] == 0.0
+    assert rounding("mxfp8")(fine)[0, 1] == 0.0
 
 
 def test_equal_to_the_kernels_definitions(seed: int) -> None:
@@ -138,11 +138,11 @@ def test_equal_to_the_kernels_definitions(seed: int) -> None:
     scale = torch.empty(9, 10, dtype=torch.uint8)
     quant_mx(x, q, scale)
     stored = dequantise("mxfp8", {"data": q, "scale": scale}, (9, 300))
-    assert torch.equal(emulate.in_mx(x), stored)
+    assert torch.equal(rounding("mxfp8")(x), stored)
     tiles = torch.empty(9, 3)
     quant_tile(x, q, tiles)
     spread = tiles.repeat_interleave(128, -1)[:, :300]
-    assert torch.equal(emulate.in_tiles(x, 128), q.float() * spread)
+    assert torch.equal(rounding("fp8_t128")(x), q.float() * spread)
 
 
 def test_tiles_begin_anew_at_each_head(seed: int) -> None:
@@ -152,8 +152,8 @@ def test_tiles_begin_anew_at_each_head(seed: int) -> None:
     got = emulate._in_width(Activation(slot="q", format="mxfp8", width=28))(x)
     for head in range(3):
         place = slice(28 * head, 28 * (head + 1))
-        assert torch.equal(got[:, place], emulate.in_mx(x[:, place]))
-    assert not torch.equal(got, emulate.in_mx(x))
+        assert torch.equal(got[:, place], rounding("mxfp8")(x[:, place]))
+    assert not torch.equal(got, rounding("mxfp8")(x))
 
 
 def test_experts_equal_the_definition_with_codes(seed: int) -> None:
@@ -170,7 +170,7 @@ def test_experts_equal_the_definition_with_codes(seed: int) -> None:
     }
     values, codes = {}, {}
     for name, matrix in matrices.items():
-        values[name] = emulate.in_blocks(matrix, 128, 128)
+        values[name] = rounding("fp8_b128")(matrix)
         split = matrix.unflatten(-1, (-1, 128)).unflatten(-3, (-1, 128))
         scale = split.abs().amax((-3, -1)) / 448
         spread = scale.repeat_interleave(128, -1).repeat_interleave(128, -2)
@@ -181,7 +181,7 @@ def test_experts_equal_the_definition_with_codes(seed: int) -> None:
     theirs, ours, plain = (torch.empty(tokens, hidden) for _ in range(3))
     definition(x=x, y=theirs, **codes, **same)
     emulate.experts(
-        x=emulate.in_tiles(x, 128), y=ours, inner=lambda h: emulate.in_tiles(h, 128),
+        x=rounding("fp8_t128")(x), y=ours, inner=lambda h: rounding("fp8_t128")(h),
         **values, **same,
     )  # fmt: skip
     definition(x=x, y=plain, **matrices, **same)

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from day0.ir.tensor import TensorSpec
 from day0.models.read import read_model
 from day0.models.recipes import recipe_called
 from day0.passes.lower import OPTIONAL
-from day0.runtime import emulate
+from day0.runtime.codes import coding
 from day0.runtime.engine import graph_inputs
 from day0.runtime.pools import paged
 from day0.runtime.session import Session, Sizes, open_session
@@ -63,6 +64,13 @@ def opened(folder: Path, recipe: Recipe) -> Session:
         model, recipe, headers=checkpoint.headers, folder=folder,
         sizes=Sizes(tokens=64, sequences=2, chunk=64), without=tuple(OPTIONAL),
     )  # fmt: skip
+
+
+def written(format_name: str, x: torch.Tensor) -> torch.Tensor:
+    """x as the format holds it."""
+    found = coding(format_name)
+    assert found is not None
+    return found.values(x)
 
 
 def ids_of(model: Model, seed: int) -> list[int]:
@@ -128,7 +136,7 @@ def test_every_product_rounds_its_rows_and_weights(
         if op.family == "linear":
             low = {slot: session._weights[name] for slot, name in op.weights}
             linear(**values, **high, y=exact)
-            linear(x=emulate.in_tiles(values["x"], 128), **low, y=rounded)
+            linear(x=written("fp8_t128", values["x"]), **low, y=rounded)
             assert torch.equal(got, rounded)
             assert apart(got, exact) <= 2**-4
         else:
@@ -151,7 +159,7 @@ def test_high_roles_stay_bit_for_bit(kind: str, tiny: Tiny, only_fp8: Recipe) ->
         row = low.precision.weights[name]
         if row.runs == "fp8_b128":
             narrow.add(weight.role)
-            expected = emulate.in_blocks(high._weights[name], 128, 128)
+            expected = written("fp8_b128", high._weights[name])
             assert torch.equal(low._weights[name], expected)
             assert not same
         else:
@@ -183,7 +191,7 @@ def test_cache_entries_are_rounded_when_written(kind: str, tiny: Tiny, seed: int
         cache = session.model.caches[name]
         for part, buffer in parts.items():
             form = session.precision.caches[name][part]
-            one = emulate.rounding(form)
+            one = None if coding(form) is None else partial(written, form)
             if one is None:
                 assert part == "k_rope" or cache.role in ("state", "conv") or cache.slotted
                 continue
@@ -221,7 +229,7 @@ def test_scatter_rounds_what_is_new(seed: int) -> None:
     cache = CacheSpec(name="c", growth="pooled", every=4, parts=(("entry", spec),))
     storage = Storage(
         {"c": cache}, page_size=8, num_pages={0: 3}, num_slots=1, dtypes={"c": torch.float32},
-        device=torch.device("cpu"), roundings={"c": {"entry": lambda x: emulate.in_tiles(x, 16)}},
+        device=torch.device("cpu"), roundings={"c": {"entry": lambda x: written("fp8_t16", x)}},
     )  # fmt: skip
     generator = torch.Generator().manual_seed(seed)
     kept = torch.empty(0, 24)
@@ -238,7 +246,7 @@ def test_scatter_rounds_what_is_new(seed: int) -> None:
         storage.scatter(cache, "entry", where, rows)
         after = storage.gather(cache, "entry", where)
         assert torch.equal(after[:-1], kept)
-        assert torch.equal(after[-1], emulate.in_tiles(fresh, 16))
+        assert torch.equal(after[-1], written("fp8_t16", fresh))
         kept = after
 
 
@@ -272,7 +280,7 @@ def test_stored_codes_are_not_quantised_twice(tiny: Tiny, tmp_path: Path) -> Non
         assert kept.precision.weights[name].action == "keep"
         assert plain.precision.weights[name].action == "dequantise"
         assert torch.equal(kept._weights[name], plain._weights[name])
-        again = emulate.in_blocks(plain._weights[name], 128, 128)
+        again = written("fp8_b128", plain._weights[name])
         assert not torch.equal(again, plain._weights[name])
 
 
@@ -289,4 +297,4 @@ def test_made_up_weights_are_rounded_too(tiny: Tiny, tmp_path: Path) -> None:
     assert {row.action for row in dense} == {"keep"}
     for row in dense:
         value = session._weights[row.name]
-        torch.testing.assert_close(emulate.in_blocks(value, 128, 128), value, rtol=3e-7, atol=0.0)
+        torch.testing.assert_close(written("fp8_b128", value), value, rtol=3e-7, atol=0.0)

@@ -33,11 +33,14 @@ def _limits(shapes: Shapes) -> tuple[str, ...]:
     """Rows of both matrices are read in pieces of 16 bytes."""
     _, inner, width = shapes.weights["gate"].dims
     elements = 16 if shapes.weights["gate"].format.startswith("fp8") else 8
-    return tuple(
+    reasons = tuple(
         f"{name} {size} (takes multiples of {elements})"
         for name, size in (("width", int(width)), ("intermediate", int(inner)))
         if size % elements
     )
+    runs = {shapes.weights[slot].format for slot in ("gate", "up", "down")}
+    mixed = len(runs) > 1 and any(name.startswith("fp8") for name in runs)
+    return (*reasons, f"matrices in {' and '.join(sorted(runs))} (takes one)") if mixed else reasons
 
 
 def _ways(shapes: Shapes) -> tuple[Way, ...]:
@@ -62,7 +65,8 @@ FAMILY = Family(
     name="experts",
     rowwise=True,
     what="sum over the chosen experts of weight * down(f(gate x) * up x)",
-    inputs=("x", "experts", "weights"),
+    # x_scale: x is FP8, with a scale for 128 channels of a row
+    inputs=("x", "experts", "weights", "x_scale?"),
     weights=("gate", "up", "down", "gate_bias?", "up_bias?", "down_bias?"),
     outputs=("y",),
     attrs={**ATTRS, "num_experts": number(), "top_k": number()},

@@ -38,11 +38,31 @@ def _ways(shapes: Shapes) -> tuple[Way, ...]:
     )
 
 
+def _pieces(shapes: Shapes) -> tuple[str, ...]:
+    """Rows of both operands are read in pieces of 16 bytes."""
+    inner = int(shapes.weights["weight"].dims[1])
+    return (f"{inner} inputs (takes multiples of 16)",) if inner % 16 else ()
+
+
+def narrow(**attrs: tuple[int, ...]) -> Impl:
+    """The product of FP8 blocks, which quantises rows that are not FP8 yet."""
+    return Impl(
+        backend="triton",
+        entry="day0_kernels.fp8_gemm.linear:linear",
+        formats={"weight": ("fp8_b128",)},
+        attrs=attrs,
+        limits=_pieces,
+        min_capability=(9, 0),
+        parity="fp8_gemm/linear-bf16",
+    )
+
+
 FAMILY = Family(
     name="linear",
     rowwise=True,
     what="matrix product with a weight [out, in]; groups > 1: block diagonal",
-    inputs=("x",),
+    # x_scale: x is FP8, with a scale for 128 channels of a row
+    inputs=("x", "x_scale?"),
     weights=("weight", "bias?"),
     outputs=("y",),
     attrs={"groups": number(1)},
@@ -66,5 +86,6 @@ FAMILY = Family(
             formats={"weight": PLAIN},
             attrs={"groups": (1,)},
         ),
+        narrow(groups=(1,)),
     ),
 )

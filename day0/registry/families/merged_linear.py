@@ -1,7 +1,7 @@
 """Several products of one input as one: the weights stacked, the results side by side."""
 
 from day0.ir.tensor import TensorSpec
-from day0.registry.families.linear import PLAIN
+from day0.registry.families.linear import PLAIN, narrow
 from day0.registry.family import Attr, Family, Impl, Shapes, reference
 
 
@@ -15,7 +15,7 @@ FAMILY = Family(
     name="merged_linear",
     rowwise=True,
     what="matrix products of one input, `widths` columns each, with stacked weights",
-    inputs=("x",),
+    inputs=("x", "x_scale?"),
     weights=("weight", "bias?"),
     outputs=("y*",),
     attrs={"widths": Attr(kinds=(tuple,), restated=True)},
@@ -28,5 +28,6 @@ FAMILY = Family(
             entry="day0_kernels.basic.library:linear",
             formats={"weight": PLAIN},
         ),
+        narrow(),
     ),
 )

@@ -37,6 +37,9 @@ def _seen(shapes: Shapes, context: Context) -> float:
 
 
 PLAIN = ("bf16", "fp16", "fp32")
+TILED = "fp8_t128"
+# What contiguous history is made of: the runtime dequantises it.
+HISTORY = (*PLAIN, TILED, "mxfp8")
 
 
 def _absorbable(shapes: Shapes) -> tuple[str, ...]:
@@ -49,6 +52,8 @@ def _absorbable(shapes: Shapes) -> tuple[str, ...]:
         reasons.append(f"rope_dim {rope} (takes 0 and powers of two from 16 to 128)")
     if latent + rope > 576:
         reasons.append(f"latent_dim + rope_dim {latent + rope} (takes up to 576)")
+    if shapes.caches["latent"][0].format == TILED and latent % 128:
+        reasons.append(f"latent_dim {latent} in {TILED} (takes multiples of 128)")
     return tuple(reasons)
 
 
@@ -68,7 +73,7 @@ def paged(*phases: str, entry: str, parity: str) -> Impl:
         backend="triton",
         entry=entry,
         phases=phases,
-        formats={"latent": PLAIN},
+        formats={"latent": (*PLAIN, TILED)},
         limits=_absorbable,
         min_capability=(9, 0),
         parity=parity,
@@ -99,7 +104,7 @@ FAMILY = Family(
             backend="library",
             entry="day0_kernels.mla.expanded:mla_expanded",
             phases=("prefill",),
-            formats={"latent": PLAIN},
+            formats={"latent": HISTORY},
             attrs={"window": (0,)},
             limits=_expandable,
             graph_safe=False,

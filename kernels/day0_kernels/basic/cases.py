@@ -5,11 +5,14 @@ from typing import Any
 import torch
 
 from day0_kernels.case import DTYPES, Case, Pair, Tolerance, Work
+from day0_kernels.quant.reference import FP8, TILE
 
 TOLERANCE = {
     "bf16": Tolerance(),
     "fp16": Tolerance(floor=1e-6),
     "fp32": Tolerance(floor=1e-6),
+    # An element between two FP8 values to within fp32 rounding may go either way, see quant/cases.
+    "fp8": Tolerance(factor=2.0, peak=6.0, floor=1.2e-2),
 }
 
 _AT = "day0_kernels.basic"
@@ -23,6 +26,8 @@ PAIRS = tuple(
 ) + (
     Pair(name="precise", reference=f"{_AT}.reference:linear", kernel=f"{_AT}.precise:linear",
          outputs=("y",)),
+    Pair(name="glu_tile", reference=f"{_AT}.reference:glu_tile",
+         kernel=f"{_AT}.quantised:glu_tile", outputs=("q", "q_scale")),
 )  # fmt: skip
 _MATHS = {"limit": None, "alpha": None, "beta": None, "linear_beta": None}
 
@@ -45,6 +50,12 @@ CASES = (
           **{**_MATHS, "beta": 1.2, "linear_beta": 2.5}),
     _case("glu-bf16", "glu", 40, 2112, function="silu", **_MATHS),
     _case("glu-T8192", "glu", 8192, 4096, "bench big", function="silu", **_MATHS),
+    _case("tile-silu", "glu_tile", 5, 272, "interpret", "fp8", function="silu", **_MATHS),
+    _case("tile-many", "glu_tile", 2, 1200, "interpret", "fp8", function="swigluoai",
+          **{**_MATHS, "limit": 1.5, "alpha": 1.702}),
+    _case("tile-bf16", "glu_tile", 300, 2112, "", "fp8", function="silu", **_MATHS),
+    _case("tile-T32", "glu_tile", 32, 1024, "bench big graph", "fp8", function="silu", **_MATHS),
+    _case("tile-T8192", "glu_tile", 8192, 4096, "bench big", "fp8", function="silu", **_MATHS),
     _case("gate-sigmoid", "gate", 5, 130, "interpret", "fp32", activation="sigmoid", num_heads=0),
     _case("gate-heads", "gate", 5, 96, "interpret", "fp32", gates=8, activation="softplus",
           num_heads=8),
@@ -79,6 +90,8 @@ VOCAB = 97
 def inputs(case: Case, device: str, generator: torch.Generator) -> dict[str, Any]:
     """Arguments of the entry of `case`; rows lie in wider ones, outputs are NaN."""
     dims, dtype = case.dims, DTYPES[case.dtype]
+    if case.dtype == "fp8":  # of the outputs alone
+        dtype = torch.float32 if "interpret" in case.tags else torch.bfloat16
     rows, width = dims["rows"], dims["width"]
 
     def draw(*shape: int) -> torch.Tensor:
@@ -92,6 +105,13 @@ def inputs(case: Case, device: str, generator: torch.Generator) -> dict[str, Any
     match case.pair:
         case "glu":
             given = {"gate": draw(rows, width), "up": draw(rows, width), "y": empty()}
+        case "glu_tile":
+            given = {
+                "gate": draw(rows, width),
+                "up": draw(rows, width),
+                "q": empty().to(FP8),
+                "q_scale": torch.full((rows, -(-width // TILE)), float("nan"), device=device),
+            }
         case "gate":
             given = {"x": draw(rows, width), "gate": draw(rows, dims["gates"] or width),
                      "y": empty()}  # fmt: skip
@@ -135,5 +155,7 @@ def work(case: Case) -> Work:
         inner = width // case.attrs["groups"]
         moved, flops = rows * (width + out) + out * inner, 2 * rows * out * inner
         return Work(bytes=moved * size, flops=flops, unit="bf16")
+    if case.pair == "glu_tile":
+        return Work(bytes=rows * (5 * width + 4 * -(-width // TILE)), flops=8 * rows * width)
     tensors = {"glu": 3, "gate": 3, "add": 3}.get(case.pair, 2)
     return Work(bytes=tensors * rows * width * size, flops=5 * rows * width)

@@ -8,6 +8,7 @@ import torch
 
 from day0_kernels.common.functions import FUNCTIONS, gated
 from day0_kernels.common.plain import borders, rms, wide
+from day0_kernels.quant.reference import quant_tile
 
 
 def activation(x: torch.Tensor, y: torch.Tensor, *, function: str) -> None:
@@ -65,6 +66,26 @@ def glu(
     """y = function(gate) * up; `limit` clamps gate from above and up on both sides, before."""
     dtype = wide(gate)
     y.copy_(gated(gate.to(dtype), up.to(dtype), function, limit, alpha, beta, linear_beta))
+
+
+def glu_tile(
+    gate: torch.Tensor,
+    up: torch.Tensor,
+    q: torch.Tensor,
+    q_scale: torch.Tensor,
+    *,
+    function: str,
+    limit: float | None = None,
+    alpha: float | None = None,
+    beta: float | None = None,
+    linear_beta: float | None = None,
+) -> None:
+    """`quant_tile` of `glu`, which is not rounded in between: `q` [T, C] FP8, `q_scale` fp32
+    [T, ceil(C/128)]."""
+    dtype = wide(gate)
+    quant_tile(
+        gated(gate.to(dtype), up.to(dtype), function, limit, alpha, beta, linear_beta), q, q_scale
+    )
 
 
 def layernorm(

@@ -1,7 +1,7 @@
-"""Rows into the pages of a cache. See README.md."""
+"""Rows into the pages of a cache, as they are or quantised. See README.md."""
 
 from day0_kernels.common.lazy import exports
 
-__all__ = ["cache_write"]
+__all__ = ["cache_write", "cache_write_quantised"]
 
-__getattr__ = exports(__name__, {"cache_write": "kernel"})
+__getattr__ = exports(__name__, {"cache_write": "kernel", "cache_write_quantised": "quantised"})

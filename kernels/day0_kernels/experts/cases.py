@@ -97,6 +97,10 @@ def _cases() -> tuple[Case, ...]:
             _case(f"fp8-down-T{tokens}", "down", dtype="fp8", tokens=tokens, **middle),
         ]  # fmt: skip
     cases += [
+        _case("fp8-narrow", "experts", "interpret", "fp8", narrow=True, tokens=3,
+              **{**SMALL, "channels": 144, "inner": 160}),
+        _case("fp8-narrow-T50", "experts", dtype="fp8", narrow=True, tokens=50, **middle),
+        _case("fp8-narrow-T2000", "experts", dtype="fp8", narrow=True, tokens=2000, **middle),
         _case("bf16-bias", "experts", dtype="bf16", tokens=50, bias=True, elsewhere=True, **middle),
         _case("bf16-packed", "experts", dtype="bf16", tokens=2000, packed=True, bias=True,
               elsewhere=True, **{**middle, "channels": 640}),
@@ -213,6 +217,9 @@ def inputs(case: Case, device: str, generator: torch.Generator) -> dict[str, Any
     if case.pair == "experts":
         kept = pick("x", "experts", "weights", "gate", "up", "down", "down_bias", "down_scale",
                     *scales)  # fmt: skip
+        if dims.get("narrow"):  # rows that a fused norm wrote as FP8
+            q, scale = tile_quantised(kept["x"])
+            kept |= {"x": q.to(FP8), "x_scale": scale.float()}
         return {**kept, "y": blank(tokens, wide), "num_experts": e, "top_k": top_k, **case.attrs}
     if case.pair == "combine":
         partial = torch.randn(rows, wide, generator=generator, device=device).to(dtype)

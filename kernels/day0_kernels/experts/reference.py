@@ -138,6 +138,7 @@ def experts(
     gate_scale: torch.Tensor | None = None,
     up_scale: torch.Tensor | None = None,
     down_scale: torch.Tensor | None = None,
+    x_scale: torch.Tensor | None = None,
     order: torch.Tensor | None = None,
     tiles: torch.Tensor | None = None,
     *,
@@ -151,11 +152,15 @@ def experts(
     workspace: torch.Tensor | None = None,
 ) -> None:
     """Write `y` [T, H]. `gate` and `up` [E, I, H], `down` [E, H, I]; see the top of the file.
+    With `x_scale` [T, ceil(H/128)] x is FP8 already.
 
     `order` and `tiles` say nothing new: they spare a kernel the sorting of `experts`.
     """
     dtype = wide(x)
-    rows = x.to(dtype) if gate_scale is None else rows_of(*tile_quantised(x), dtype)
+    if gate_scale is None:
+        rows = x.to(dtype)
+    else:
+        rows = rows_of(*(tile_quantised(x) if x_scale is None else (x, x_scale)), dtype)
 
     def feed_forward(rows: torch.Tensor, expert: int) -> torch.Tensor:
         h = gated(

@@ -27,6 +27,7 @@ def experts(
     gate_scale: torch.Tensor | None = None,
     up_scale: torch.Tensor | None = None,
     down_scale: torch.Tensor | None = None,
+    x_scale: torch.Tensor | None = None,
     order: torch.Tensor | None = None,
     tiles: torch.Tensor | None = None,
     *,
@@ -39,7 +40,8 @@ def experts(
     linear_beta: float | None = None,
     workspace: torch.Tensor | None = None,
 ) -> None:
-    """Write `y` [T, H]; see reference.py. Three launches, one more to sort, one more for FP8.
+    """Write `y` [T, H]; see reference.py. Three launches, one more to sort, one more for FP8
+    without `x_scale`.
 
     `order` and `tiles` are those of `moe_route_sort` with the block_m of launch.py. `workspace`
     (uint8, `workspace_bytes`) holds the scratch; without it scratch is allocated. Raises
@@ -55,7 +57,7 @@ def experts(
         return
     shapes = scratch(
         num_tokens=tokens, num_experts=num_experts, top_k=top_k, channels=channels,
-        inner=gate.shape[1], dtype=x.dtype, fp8=fp8,
+        inner=gate.shape[1], dtype=y.dtype, fp8=fp8,
     )  # fmt: skip
     part = cut(shapes, workspace, x.device)
     tile = block_m(num_rows=tokens * top_k, num_experts=num_experts)
@@ -66,11 +68,11 @@ def experts(
             num_experts=num_experts, block_m=tile, workspace=part["counts"],
         )  # fmt: skip
     rows = x
-    if fp8:
-        rows = part["x"]
-        quant_tile(x, rows, part["x_scale"])
+    if fp8 and x_scale is None:
+        rows, x_scale = part["x"], part["x_scale"]
+        quant_tile(x, rows, x_scale)
     run_gate_up(
-        rows, order, tiles, gate, up, part["h"], gate_bias, up_bias, part.get("x_scale"),
+        rows, order, tiles, gate, up, part["h"], gate_bias, up_bias, x_scale,
         gate_scale, up_scale, part.get("h_scale"), top_k, tile, function, limit, alpha, beta,
         linear_beta,
     )  # fmt: skip

@@ -2,6 +2,6 @@
 
 from day0_kernels.common.lazy import exports
 
-__all__ = ["fp8_gemm"]
+__all__ = ["fp8_gemm", "linear"]
 
-__getattr__ = exports(__name__, {"fp8_gemm": "gemm"})
+__getattr__ = exports(__name__, {"fp8_gemm": "gemm", "linear": "linear"})

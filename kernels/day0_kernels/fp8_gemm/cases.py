@@ -20,12 +20,20 @@ PAIRS = (
         kernel="day0_kernels.fp8_gemm.gemm:fp8_gemm",
         outputs=("y",),
     ),
+    Pair(
+        name="linear",
+        reference="day0_kernels.fp8_gemm.reference:linear",
+        kernel="day0_kernels.fp8_gemm.linear:linear",
+        outputs=("y",),
+    ),
 )
 
 
-def _case(name: str, m: int, n: int, k: int, tags: str = "", dtype: str = "bf16") -> Case:
+def _case(name: str, m: int, n: int, k: int, tags: str = "", dtype: str = "bf16",
+          pair: str = "gemm", **dims: bool) -> Case:  # fmt: skip
+    """Of the pair `linear`: `narrow` rows have their scales already; `bias`."""
     return Case(
-        name=name, pair="gemm", dtype=dtype, dims={"m": m, "n": n, "k": k},
+        name=name, pair=pair, dtype=dtype, dims={"m": m, "n": n, "k": k, **dims},
         tags=tuple(tags.split()),
     )  # fmt: skip
 
@@ -35,6 +43,11 @@ CASES = (
     _case("tails", 21, 80, 176, "interpret", "fp32"),
     _case("middle", 70, 144, 256, "interpret", "fp32"),
     _case("large", 150, 272, 160, "interpret", "fp32"),
+    _case("linear-wide", 9, 144, 272, "interpret", "fp32", "linear"),
+    _case("linear-bias", 3, 80, 144, "interpret", "fp32", "linear", bias=True),
+    _case("linear-narrow", 3, 48, 144, "interpret", "fp32", "linear", narrow=True),
+    _case("linear-bf16", 50, 576, 2304, dtype="bf16", pair="linear"),
+    _case("linear-bf16-bias", 50, 576, 2304, dtype="bf16", pair="linear", bias=True, narrow=True),
     _case("bf16-few", 5, 576, 2048),
     _case("bf16-100", 100, 576, 2304),
     _case("bf16-300", 300, 2112, 1040),
@@ -56,8 +69,12 @@ def inputs(case: Case, device: str, generator: torch.Generator) -> dict[str, Any
     blocks = (-(-n // 128), -(-k // 128))
     factors = torch.rand(blocks, generator=generator, device=device) + 0.5
     y = torch.full((m, n), float("nan"), device=device).to(DTYPES[case.dtype])
-    return {"x": q.to(FP8), "x_scale": scale, "weight": weight, "weight_scale": factors * k**-0.5,
-            "y": y}  # fmt: skip
+    given = {"weight": weight, "weight_scale": factors * k**-0.5, "y": y}
+    if case.dims.get("bias"):
+        given["bias"] = torch.randn(n, generator=generator, device=device).to(y.dtype)
+    if case.pair == "linear" and not case.dims.get("narrow"):
+        return {"x": x.to(y.dtype), **given}
+    return {"x": q.to(FP8), "x_scale": scale, **given}
 
 
 def work(case: Case) -> Work:

@@ -7,7 +7,7 @@ Computed in fp32, or in fp64 if x is fp64.
 import torch
 
 from day0_kernels.common.plain import wide
-from day0_kernels.quant.reference import blocks_of, rows_of
+from day0_kernels.quant.reference import blocks_of, rows_of, tile_quantised
 
 
 def fp8_gemm(
@@ -24,3 +24,19 @@ def fp8_gemm(
     """
     dtype = wide(x)
     y.copy_(rows_of(x, x_scale, dtype) @ blocks_of(weight, weight_scale, dtype).mT)
+
+
+def linear(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    weight_scale: torch.Tensor,
+    y: torch.Tensor,
+    x_scale: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+) -> None:
+    """Write `y` [T, N] = x W^T + bias: `fp8_gemm` of rows x [T, K] that are FP8 already, with
+    `x_scale`, or are quantised here (`quant_tile`). bias [N] in a plain format."""
+    dtype = wide(x)
+    rows = rows_of(*((x, x_scale) if x_scale is not None else tile_quantised(x)), dtype)
+    product = rows @ blocks_of(weight, weight_scale, dtype).mT
+    y.copy_(product if bias is None else product + bias.to(dtype))

@@ -32,6 +32,7 @@ PAIRS = (
     _pair("tile", "rmsnorm_tile", "quantised", "q", "q_scale"),
     _pair("mx", "rmsnorm_mx", "quantised", "q", "q_scale"),
     _pair("add_tile", "rmsnorm_tile", "quantised", "q", "q_scale", "residual_out"),
+    _pair("add_tile_both", "rmsnorm_tile", "quantised", "q", "q_scale", "residual_out", "y"),
 )
 
 
@@ -58,6 +59,7 @@ CASES = (
     _case("tile-tail", "tile", 3, 144, "interpret", "fp8", zero_centered=True, pad=16),
     _case("tile-power", "tile", 2, 384, "interpret", "fp8", power_of_two=True, scale=3.0),
     _case("add-tile-small", "add_tile", 3, 256, "interpret", "fp8"),
+    _case("both-small", "add_tile_both", 3, 144, "interpret", "fp8", pad=16),
     _case("mx-small", "mx", 3, 96, "interpret", "fp8"),
     _case("mx-floor", "mx", 3, 80, "interpret", "fp8", weight=None, rule="floor"),
     _case("bf16", "norm", 50, 2304),
@@ -67,6 +69,7 @@ CASES = (
     _case("add-bf16", "add", 33, 4096),
     _case("tile-bf16", "tile", 300, 2304, "", "fp8"),
     _case("add-tile-bf16", "add_tile", 300, 7168, "", "fp8", zero_centered=True),
+    _case("both-bf16", "add_tile_both", 300, 2304, "", "fp8"),
     _case("mx-bf16", "mx", 300, 4096, "", "fp8"),
     _case("T128", "norm", 128, 4096, "bench big graph"),
     _case("T8192", "norm", 8192, 4096, "bench big graph"),
@@ -75,7 +78,7 @@ CASES = (
     _case("add-T8192", "add", 8192, 4096, "bench big graph"),
     *(
         _case(f"{pair.replace('_', '-')}-T{tokens}", pair, tokens, 4096, "bench big graph", "fp8")
-        for pair in ("tile", "mx", "add_tile")
+        for pair in ("tile", "mx", "add_tile", "add_tile_both")
         for tokens in (128, 8192)
     ),
 )
@@ -104,8 +107,10 @@ def inputs(case: Case, device: str, generator: torch.Generator) -> dict[str, Any
         result["weight"] = draw(dims["weight"], kind=torch.float32) * 0.2 + 1.0
     if "add" in case.pair:
         result |= {"residual": draw(tokens, width), "residual_out": empty(tokens, width)}
+    if case.pair in ("norm", "add", "add_tile_both"):
+        result["y"] = empty(tokens, width)
     if case.pair in ("norm", "add"):
-        return {**result, "y": empty(tokens, width)}
+        return result
     result["q"] = empty(tokens, width, kind=FP8)
     if case.pair == "mx":
         shape = (tokens, -(-width // MX_GROUP))
@@ -118,8 +123,8 @@ def work(case: Case) -> Work:
     tokens, width = case.dims["tokens"], case.dims["width"]
     size = row_dtype(case).itemsize
     row = size * width * (3 if "add" in case.pair else 1)
-    if case.pair in ("norm", "add"):
+    if case.pair in ("norm", "add", "add_tile_both"):
         row += size * width
-    else:
+    if case.pair not in ("norm", "add"):
         row += width + (-(-width // MX_GROUP) if case.pair == "mx" else 4 * -(-width // TILE))
     return Work(bytes=tokens * row, flops=5 * tokens * width)

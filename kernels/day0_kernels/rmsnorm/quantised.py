@@ -17,13 +17,13 @@ MAX_WIDTH = 16384  # a wider row spills registers
 
 @triton.jit
 def quantised_kernel(
-    x, residual, weight, q, q_scale, residual_out, stride_x, stride_residual, stride_q,
-    stride_scale, stride_out, eps, scale,
+    x, residual, weight, q, q_scale, residual_out, y, stride_x, stride_residual, stride_q,
+    stride_scale, stride_out, stride_y, eps, scale,
     D: tl.constexpr, G: tl.constexpr, NG: tl.constexpr, ADD: tl.constexpr,
     HAS_WEIGHT: tl.constexpr, ZERO_CENTERED: tl.constexpr, MX: tl.constexpr, CEIL: tl.constexpr,
-    POWER: tl.constexpr, ROUND: tl.constexpr,
+    POWER: tl.constexpr, ROUND: tl.constexpr, BOTH: tl.constexpr,
 ):  # fmt: skip
-    """Grid (T). MX: `q_scale` is the E8M0 byte."""
+    """Grid (T). MX: `q_scale` is the E8M0 byte. BOTH: the norm itself is written to y too."""
     row = tl.program_id(0).to(tl.int64)
     o_g = tl.arange(0, NG)
     channel = o_g[:, None] * G + tl.arange(0, G)[None, :]
@@ -43,6 +43,8 @@ def quantised_kernel(
         if ZERO_CENTERED:
             gain += 1.0
         out *= gain
+    if BOTH:
+        tl.store(y + row * stride_y + channel, out.to(y.dtype.element_ty), mask=mask)
     amax = largest(out)
     p_scale = q_scale + row * stride_scale + o_g
     if MX:
@@ -63,18 +65,20 @@ def rmsnorm_tile(
     weight: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
     residual_out: torch.Tensor | None = None,
+    y: torch.Tensor | None = None,
     *,
     eps: float,
     zero_centered: bool = False,
     scale: float = 1.0,
     power_of_two: bool = False,
 ) -> None:
-    """Write `q` [T, D] FP8, `q_scale` fp32 [T, ceil(D/128)], and `residual_out` with `residual`.
+    """Write `q` [T, D] FP8, `q_scale` fp32 [T, ceil(D/128)], `residual_out` with `residual`, and
+    the norm itself to `y` [T, D] where one is given.
 
     See reference.py. One launch, nothing allocated. Raises ValueError for a wrong shape or dtype.
     """
     run(x, q, q_scale, weight, residual, residual_out, eps, zero_centered, scale,
-        group=TILE, power_of_two=power_of_two)  # fmt: skip
+        group=TILE, power_of_two=power_of_two, y=y)  # fmt: skip
 
 
 def rmsnorm_mx(
@@ -102,7 +106,7 @@ def rmsnorm_mx(
 
 def run(
     x, q, q_scale, weight, residual, residual_out, eps, zero_centered, scale, *, group,
-    ceil=True, power_of_two=False, num_warps: int | None = None,
+    ceil=True, power_of_two=False, y=None, num_warps: int | None = None,
 ) -> None:  # fmt: skip
     """Check, choose and start the kernel; the sweep passes its own `num_warps`."""
     tokens, channels = x.shape
@@ -112,7 +116,9 @@ def run(
         raise ValueError("residual and residual_out must be given together")
     add = residual is not None and residual_out is not None
     before, after = (residual, residual_out) if add else (x, x)
-    for name, tensor in (("x", x), ("residual", before), ("residual_out", after), ("q", q)):
+    normed = x if y is None else y
+    for name, tensor in (("x", x), ("residual", before), ("residual_out", after), ("q", q),
+                         ("y", normed)):  # fmt: skip
         check_shape(name, tensor, "T, D", (tokens, channels))
     if weight is not None:
         check_shape("weight", weight, "D", (channels,))
@@ -122,10 +128,10 @@ def run(
     if tokens == 0:
         return
     quantised_kernel[(tokens,)](
-        x, before, weight, q, q_scale, after, x.stride(0), before.stride(0), q.stride(0),
-        q_scale.stride(0), after.stride(0), eps, scale, D=channels, G=group,
+        x, before, weight, q, q_scale, after, normed, x.stride(0), before.stride(0), q.stride(0),
+        q_scale.stride(0), after.stride(0), normed.stride(0), eps, scale, D=channels, G=group,
         NG=triton.next_power_of_2(triton.cdiv(channels, group)), ADD=add,
         HAS_WEIGHT=weight is not None, ZERO_CENTERED=zero_centered, MX=group == MX_GROUP,
-        CEIL=ceil, POWER=power_of_two, ROUND=not x.is_cuda,
+        CEIL=ceil, POWER=power_of_two, ROUND=not x.is_cuda, BOTH=y is not None,
         num_warps=num_warps or quantised_warps(width=channels),
     )  # fmt: skip

@@ -33,6 +33,7 @@ def rmsnorm_tile(
     weight: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
     residual_out: torch.Tensor | None = None,
+    y: torch.Tensor | None = None,
     *,
     eps: float,
     zero_centered: bool = False,
@@ -42,10 +43,12 @@ def rmsnorm_tile(
     """`quant_tile` of the norm of x [T, D], which is not rounded in between.
 
     `q` [T, D] FP8, `q_scale` fp32 [T, ceil(D/128)]. With `residual`, the norm is that of
-    `residual_out` = x + residual.
+    `residual_out` = x + residual. `y` [T, D], where given, gets the norm itself.
     """
     normed = _normed(x, weight, residual, residual_out, eps, zero_centered, scale)
     quant_tile(normed, q, q_scale, power_of_two=power_of_two)
+    if y is not None:
+        y.copy_(normed)
 
 
 def rmsnorm_mx(
