@@ -52,7 +52,12 @@ class Cell:
         reason = self.why_not(subject)
         if reason:
             return Outcome(status="skip", detail=reason)
-        return self.run(subject)
+        try:
+            return self.run(subject)
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            words = "the device's memory is full; --check-layers with fewer, or --max-context"
+            return Outcome(status="skip", detail=words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +86,8 @@ def compared(
         way.prepare(session)
         try:
             rows = way.take(session, None)
+        except torch.OutOfMemoryError:
+            raise
         except RAISED as error:
             return _raised(subject, session, against, way, error)
         error, number, position = furthest(expected, rows)

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+
 from day0.runtime.session import Session
 from day0.validate.cell import RAISED, TOLERANCE, finite, furthest
 from day0.validate.sequences import Known
@@ -79,6 +81,10 @@ def _one(subject: Subject, session: Session, tokens: int, what: str) -> Length:
             clean(session)
             limits = replace(session.limits, chunk=rows_a_step)
             rows.append(Served(session, known, limits=limits).serve((0,)))
+    except torch.OutOfMemoryError:
+        torch.cuda.empty_cache()
+        words = "the device's memory is full"
+        return Length(tokens=tokens, at=what, status="skip", detail=words)
     except RAISED as error:
         words = str(error).splitlines()[0] if str(error) else type(error).__name__
         return Length(tokens=tokens, at=what, status="fail", detail=words)

@@ -139,19 +139,18 @@ def rounded(subject: Subject) -> Outcome:
     checked = 0
     for row in narrow.precision.rows:
         form = formats.get(row.runs)
-        if not form.quantised or row.action == "keep" or rounding(row.runs) is None:
+        one = rounding(row.runs)
+        if not form.quantised or row.action == "keep" or one is None:
             continue
         if row.kind == "weight":
-            pair = exact.weight(row.name), narrow.weight(row.name)
-            if pair[0] is None or pair[1] is None or pair[0].shape != pair[1].shape:
-                continue
+            value, found = exact.weight(row.name), narrow.weight(row.name)
         else:
-            probe = probes(subject.seed, exact.device)
-            one = rounding(row.runs)
-            assert one is not None
-            pair = probe, one(probe)
+            value = probes(subject.seed, exact.device)
+            found = one(value)
+        if value is None or found is None or value.shape != found.shape:
+            continue
         checked += 1
-        error = beyond(*pair)
+        error = beyond(value, found)
         if error > 1.0:
             return _broken(subject, narrow, row.name, row.runs, error)
     return Outcome(

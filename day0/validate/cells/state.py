@@ -72,7 +72,7 @@ def order(subject: Subject) -> Outcome:
     def engine(session: Session, look: Look | None) -> Rows:
         limits = replace(session.limits, chunk=19)
         served = Served(session, subject.sequences, limits=limits, look=look)
-        return served.serve(tuple(reversed(subject.sequences)))
+        return served.serve(sorted(subject.sequences, reverse=True))
 
     turned = Way(name="batch turned round", take=_together(subject, ascending=False))
     return compared(subject, [turned, Way(name="engine in chunks of 19", take=engine)])
