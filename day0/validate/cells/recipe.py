@@ -147,7 +147,8 @@ def rounded(subject: Subject) -> Outcome:
         else:
             value = probes(subject.seed, exact.device)
             found = one(value)
-        if value is None or found is None or value.shape != found.shape:
+        # held as codes, a weight is judged by the parity cases of the kernels that read them
+        if value is None or found is None or found.dtype != torch.float32:
             continue
         checked += 1
         error = beyond(value, found)
