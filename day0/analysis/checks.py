@@ -140,27 +140,27 @@ def _memory(scope: Scope) -> Answer:
 
 def _precision(scope: Scope) -> Answer:
     """A decision for every weight and cache; which ones is the plan's to show."""
-    if scope_unknown := _unexplained(scope):
+    if scope_unknown := unexplained(scope):
         return scope_unknown
     plan = scope.data["precision"]
     said = f"{plan['decided']} of {plan['needed']} weights and caches have a format and a reason"
     bare = [f"{row['kind']} {row['what']}" for row in plan["rows"] if not row["why"]]
     if plan["decided"] < plan["needed"] or bare:
-        return _failed(f"{said}; without one: {_list(bare)}")
+        return failed(f"{said}; without one: {listed(bare)}")
     kinds = [f"{row['what']} {row['runs']}" for row in plan["rows"] if row["action"] == "quantise"]
-    return _passed(f"{said}; narrowed: {_list(kinds) if kinds else 'none'}")
+    return passed(f"{said}; narrowed: {listed(kinds) if kinds else 'none'}")
 
 
 def _nearest(scope: Scope) -> Answer:
     """Nothing to look at where a known model is the same; else the differences are the work."""
     found = scope.data["nearest"]
     if not found:
-        return _unknown("the catalog is empty")
+        return unknown("the catalog is empty")
     first = found[0]
     if not (first["differences"] or first["constants"] or first["sizes"]):
-        return _passed(f"the same as {first['name']}")
+        return passed(f"the same as {first['name']}")
     kinds = ("differences", "constants", "sizes")
-    return _todo(f"read against {first['name']}: {_list([t for k in kinds for t in first[k]])}")
+    return todo(f"read against {first['name']}: {listed([t for k in kinds for t in first[k]])}")
 
 
 def _cost(scope: Scope) -> Answer:
@@ -191,13 +191,13 @@ def _quant(scope: Scope) -> Answer:
 def _hardware(scope: Scope) -> Answer:
     """Of the formats that something runs in; a stored one that is dequantised once needs none."""
     if "precision" not in scope.data:
-        return _unknown("this analysis has no precision yet")
+        return unknown("this analysis has no precision yet")
     runs = {row["runs"] for row in scope.data["precision"]["rows"]}
     rows = [row for row in scope.data["quant"].get("hardware", ()) if row["format"] in runs]
     if wide := [row for row in rows if row["units"] == "bf16"]:
-        return _todo(_list([f"{row['format']}: {row['words']}" for row in wide]))
-    said = _list([f"{row['format']}: {row['words']}" for row in rows])
-    return _passed(said or f"recipe {scope.data['recipe']} runs no narrow matrix format")
+        return todo(listed([f"{row['format']}: {row['words']}" for row in wide]))
+    said = listed([f"{row['format']}: {row['words']}" for row in rows])
+    return passed(said or f"recipe {scope.data['recipe']} runs no narrow matrix format")
 
 
 def _findings(scope: Scope) -> Answer:

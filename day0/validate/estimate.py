@@ -65,26 +65,29 @@ def estimate(model: Model, recipe: Recipe, point: Point, device: Device) -> Esti
         "decode": Context(phase="decode", length=middle, rows=point.batch),
     }
     found = totals(model, recipe, contexts)
-    floor = {
-        name: seconds(found[name], count, recipe, device)
-        for name, count in (("prefill", rows), ("decode", point.batch))
-    }
-    likely = {
-        name: seconds(found[name], count, recipe, device, reached=True)
-        for name, count in (("prefill", rows), ("decode", point.batch))
-    }
+    # rows of a prompt share what they read: twice what its average row sees is all of it
+    counts = {"prefill": (rows, 2 * point.batch), "decode": (point.batch, point.batch)}
+
+    def times(*, reached: bool) -> dict[str, float]:
+        return {
+            name: seconds(found[name], *count, recipe, device, reached=reached) * 1e3
+            for name, count in counts.items()
+        }
+
+    floor, likely = times(reached=False), times(reached=True)
     return Estimate(
-        ttft_floor_ms=floor["prefill"] * 1e3,
-        tpot_floor_ms=floor["decode"] * 1e3,
-        ttft_ms=likely["prefill"] * 1e3,
-        tpot_ms=likely["decode"] * 1e3,
+        ttft_floor_ms=floor["prefill"],
+        tpot_floor_ms=floor["decode"],
+        ttft_ms=likely["prefill"],
+        tpot_ms=likely["decode"],
     )
 
 
 def seconds(
-    cost: Cost, rows: int, recipe: Recipe, device: Device, *, reached: bool = False
+    cost: Cost, rows: int, reads: int, recipe: Recipe, device: Device, *, reached: bool = False
 ) -> float:
-    """Of a step of `rows` rows, `cost` being a row's; `reached`: at the shares of benches."""
+    """Of a step of `rows` rows, `cost` being a row's, which reads the caches of so many rows;
+    `reached`: at the shares of benches."""
     bandwidth = device.bandwidth * (device.bandwidth_share if reached else 1.0)
     narrow = any(
         formats.get(name).quantised for name in recipe.formats.values() if name != "stored"
@@ -93,7 +96,7 @@ def seconds(
         "fp8" if narrow else recipe.plain if recipe.plain in device.rates else "bf16"
     ]
     rate *= device.rate_share if reached else 1.0
-    moved = cost.weight_bytes + rows * cost.cache_bytes
+    moved = cost.weight_bytes + reads * cost.cache_bytes
     return max(moved / bandwidth, rows * cost.flops / rate)
 
 
@@ -106,7 +109,9 @@ def by_family(
     sums: dict[str, Cost] = {}
     for op in main.ops:
         sums[op.family] = sums.get(op.family, Cost()) + cost_of(op, main, model, recipe, context)
-    times = {name: seconds(one, point.batch, recipe, device) for name, one in sums.items()}
+    times = {
+        name: seconds(one, point.batch, point.batch, recipe, device) for name, one in sums.items()
+    }
     total = sum(times.values()) or 1.0
     return [
         {
