@@ -11,6 +11,7 @@ from day0.cli.diff import difference
 from day0.cli.output import errors, never_fail_on_letters
 from day0.cli.run import run
 from day0.cli.scaffold import scaffold
+from day0.cli.validate import validate
 from day0.errors import Day0Error
 
 app = typer.Typer(
@@ -25,6 +26,7 @@ app.command()(run)
 app.command()(checklist)
 app.command("diff")(difference)
 app.command()(scaffold)
+app.command()(validate)
 
 
 def _version(value: bool) -> None:

@@ -85,6 +85,14 @@ class Session:
         return Engine(run, self.limits, torch.device("cpu"), history=self.history)
 
     @property
+    def device(self) -> torch.device:
+        return self._device
+
+    def weight(self, name: str) -> torch.Tensor | None:
+        """A weight as it is held; None for a name that nothing uses."""
+        return self._weights.get(name)
+
+    @property
     def history(self) -> int:
         """Ids before each sequence's rows that the graph asks for as an input."""
         graph = self._lowered["prefill"].graph
