@@ -24,12 +24,12 @@ OPS = (
     "sparse_mla",
     "gqa",
     "sparse_gqa",
+    "indexer",
 )
 
 # Folders with definitions alone: nothing to compare them with here, so no cases either.
 DEFINITIONS = (
     "compress",
-    "indexer",
     "ngram_embedding",
     "sampling",
     "shared_kv",
