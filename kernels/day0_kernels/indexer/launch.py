@@ -47,9 +47,14 @@ def index_launch(
     """Guess of 2026-12-01, before any run. `heads` of a list; `capacity`: entries that a row can
     see by the width of the page table; `pooled`: entries of a block (1: none)."""
     wide, total, scores = itemsize == 4, num_rows * num_lists, triton.cdiv(capacity, pooled)
+    # folding reads and writes every key once: worth it where each is multiplied many times
+    small = num_sequences * up(capacity, FOLDED) * (head_dim + 4) <= FOLD_BYTES
+    fold = mx and small and num_rows >= 32 * num_sequences
+    mode = (GROUPS if mx and not fold else ROWS) if fp8 else PLAIN
     # pairs of one sequence share its keys; a tile of several sequences reads them in turn
     shared = max(num_rows // max(num_sequences, 1), 1) * num_lists
-    columns = 32 if wide else 256 * 128 // max(head_dim, 128)
+    # groups need two accumulators
+    columns = 32 if wide else (128 if mode == GROUPS else 256 * 128 // max(head_dim, 128))
     most, least = max(columns // heads, 1), max(16 // heads, 1)
     block_pairs = max(min(most, 1 << (shared.bit_length() - 1)), least)
     # a tile within a page needs one page number
@@ -68,13 +73,11 @@ def index_launch(
         block_scores = 2048 if segments > 1 else block_scores
         held = min(row_candidates, up(triton.cdiv(scores, segments), block_scores))
     sample = triton.next_power_of_2(max(32 * scores // picks, 1))
-    # folding reads and writes every key once: worth it where each is multiplied many times
-    small = num_sequences * up(capacity, FOLDED) * (head_dim + 4) <= FOLD_BYTES
-    fold = mx and small and num_rows >= 32 * num_sequences
-    mode = (GROUPS if mx and not fold else ROWS) if fp8 else PLAIN
+    wide_groups = mode == GROUPS and block_pairs * heads > 64
+    warps = 8 if block_entries > 64 or wide_groups else 4
     return IndexLaunch(
         mode=mode, fold=fold, pairs=pairs, block_pairs=block_pairs, block_entries=block_entries,
-        chunk=steps * block_entries, score_warps=8 if block_entries > 64 else 4,
+        chunk=steps * block_entries, score_warps=warps,
         # few rows wait for memory: more steps in flight
         score_stages=2 if wide else (3 if block_pairs * heads > 128 else 5),
         segments=segments, segment_candidates=held, row_candidates=row_candidates,
