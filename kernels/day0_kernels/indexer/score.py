@@ -69,7 +69,7 @@ def factors_of(weights, row, column, mask, scale, stride_weights, HAS: tl.conste
     return w * scale
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first_pair", "end_pair"])
 def prepare_kernel(
     q, weights, codes, factors, first_pair, end_pair, scale, stride_q, stride_weights,
     LISTS: tl.constexpr, H: tl.constexpr, D: tl.constexpr, BC: tl.constexpr, HAS: tl.constexpr,
@@ -109,7 +109,7 @@ def add_group(acc, p_k, b_q, packed, GROUP: tl.constexpr):
     return acc + tl.dot(tl.load(p_k + GROUP * MX), b_q) * factor[:, None]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first_pair", "end_pair"])
 def score_kernel(
     q, weights, codes, factors, entry, entry_scale, table, positions, seq, scores,
     first_pair, end_pair, scale, stride_q, stride_weights, stride_page, stride_entry,
