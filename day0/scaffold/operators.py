@@ -79,8 +79,14 @@ def _known(operator: NewOperator, work: WorkList, analysis: Analysis) -> dict[st
     models = tuple(found.values())
     first = models[0]
     module, _, name = operator.reference.partition(":")
-    filled = (*first.outputs, *layouts.written(operator.entries[0], analysis.model))
-    outputs = [name for name in filled if name in {parameter.name for parameter in parameters}]
+    # Operators of one family may differ in what they yield: those of every kind.
+    filled = [
+        name
+        for entry, layout in zip(operator.entries, models, strict=True)
+        for name in (*layout.outputs, *layouts.written(entry, analysis.model))
+    ]
+    taken = {parameter.name for parameter in parameters}
+    outputs = [name for name in dict.fromkeys(filled) if name in taken]
     small = next((kind for kind, layout in found.items() if layout.is_small), "")
     if not small and not (first.pages or first.slots):
         # What a cache holds hangs on attributes that shapes do not show: only the others shrink.
