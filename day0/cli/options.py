@@ -85,7 +85,8 @@ Layers = Annotated[
 Without = Annotated[
     list[str] | None,
     typer.Option("--without", metavar="PASS", show_default=False,
-                 help="Leave an optional pass out (layout, narrow, fuse); repeatable."),
+                 help="Leave an optional pass out (layout, narrow, fuse, streams);"
+                      " repeatable."),
 ]  # fmt: skip
 MaxContext = Annotated[
     int | None,

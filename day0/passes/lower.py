@@ -14,24 +14,29 @@ from day0.passes.layout import layout
 from day0.passes.narrow import narrow
 from day0.passes.quantize import Precision, quantize
 from day0.passes.state import Pass, State
+from day0.passes.streams import streams
 
 PHASES = ("prefill", "decode")
 # In this order; any may be left out. What changes weights or caches comes before what looks at the
 # phase, so that both phases share them.
 OPTIONAL: Mapping[str, Pass] = {"layout": layout, "narrow": narrow, "fuse": fuse}
+# The last one changes no op: it says which run side by side, by the implementations chosen.
+SWITCHES = (*OPTIONAL, "streams")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """What to lower for. `backend` "auto" (the best implementation that takes an op) or
     "reference" (the definitions). `references`: family -> "module:function" of the definitions.
-    `without`: names of OPTIONAL passes to leave out. `capability`: the GPU's, or None for a CPU."""
+    `without`: SWITCHES that are off. `capability`: the GPU's, or None for a CPU. `complete` False:
+    ops that nothing runs are no error."""
 
     backend: str
     recipe: Recipe
     references: Mapping[str, str]
     without: tuple[str, ...] = ()
     capability: tuple[int, int] | None = None
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,15 +72,20 @@ def lower(model: Model, target: Target, name: str = "main") -> dict[str, Lowered
         precision = quantize(state.graph, lowered, target.recipe)
         choices = choose(state.graph, lowered, target, phase)
         missing = sorted({c.family for c in choices.values() if not c.entry})
-        if missing:
+        if missing and target.complete:
             raise NotSupported(
                 f"no implementation runs {', '.join(missing)} in {phase} "
                 f"with --backend {target.backend}",
                 hint="day0 scaffold MODEL writes the stubs; --backend reference runs definitions",
             )
+        graph = state.graph
+        if "streams" not in target.without:
+            schedule = streams(graph, lowered, target.recipe, choices, phase)
+            graph = replace(graph, schedule=schedule)
+            changed["streams"] = tuple(op for lane in schedule.lanes[1:] for op in lane)
         used = {use.cache for op in state.graph.ops for use in op.caches}
         result[phase] = Lowered(
-            graph=state.graph,
+            graph=graph,
             phase=phase,
             weights=state.weights,
             caches={name: cache for name, cache in state.caches.items() if name in used},

@@ -101,7 +101,8 @@ class Impl:
     imported when it runs. `formats`: per weight or cache slot the formats it accepts ({} any).
     `attrs`: per attribute the values it accepts. `limits`: reasons from the op's sizes.
     `parity`: the parity case that proves it ("op/case"), "" for library calls, whose proof is
-    the library's own.
+    the library's own. `launches`: kernels that one call starts with few rows, by the op's shapes
+    where they decide.
     """
 
     backend: str
@@ -113,6 +114,7 @@ class Impl:
     min_capability: tuple[int, int] = (0, 0)
     graph_safe: bool = True
     parity: str = ""
+    launches: int | Callable[[Shapes], int] = 1
 
     @property
     def optimised(self) -> bool:

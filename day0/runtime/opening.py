@@ -21,7 +21,7 @@ from day0.models.groups import unclaimed
 from day0.models.plugin import load_plugin
 from day0.models.read import read_model
 from day0.models.recipes import recipe_called
-from day0.passes.lower import OPTIONAL
+from day0.passes.lower import SWITCHES
 from day0.runtime.session import Session, Sizes, lowered_for, open_session
 from day0.runtime.text import TOKENIZER, Text, stop_ids
 
@@ -94,11 +94,11 @@ def open_model(
             hint="day0 run MODEL --backend auto",
         )
     for name_of_pass in without:
-        if name_of_pass not in OPTIONAL:
+        if name_of_pass not in SWITCHES:
             raise Day0Error(
                 f"--without is {name_of_pass!r}; the passes that may be left out are "
-                f"{', '.join(OPTIONAL)}",
-                hint=f"day0 run {name} --without {next(iter(OPTIONAL))}",
+                f"{', '.join(SWITCHES)}",
+                hint=f"day0 run {name} --without {SWITCHES[0]}",
             )
     recipe, place = recipe_called(quant), _device(device)
     load_plugin(plugin)

@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping
 
 import torch
 
+from day0.passes.lifetimes import order_of
 from day0.passes.lower import Lowered
 from day0.runtime.binder import Call, Frame, bind, cache_write, take_rows
+from day0.runtime.lanes import Lanes
 from day0.runtime.step import Step
 from day0.runtime.storage import Storage
 
@@ -41,7 +43,9 @@ class Program:
             )
             for op in lowered.graph.ops
         )
-        self._last_use = _last_uses(self.graph.outputs, self.calls)
+        self.order = order_of(self.graph)
+        on_gpu = device.type == "cuda" and self.order.num_lanes > 1
+        self._lanes = Lanes(self.order, device) if on_gpu else None
 
     @torch.no_grad()
     def run(
@@ -52,27 +56,27 @@ class Program:
         keep: tuple[str, ...] = (),
         watch: Watch | None = None,
     ) -> dict[str, torch.Tensor]:
-        """Outputs of the graph, and the values named in `keep`. Values are dropped after their
-        last use; `watch` sees every call and the frame just after it ran."""
-        frame = Frame(step, dict(inputs), {})
+        """Outputs of the graph, and the values named in `keep`. Values are dropped once nobody
+        reads them any more. On a GPU ops run in the lanes of the graph's schedule; with `watch`,
+        which sees every call and the frame just after it ran, one after another."""
+        values = dict(inputs)
         wanted = {*self.graph.outputs, *keep}
+        lanes = self._lanes if watch is None else None
+        if lanes is not None:
+            lanes.begin()
+        # what a lane gathers for itself is its own: another one would have to wait for it
+        frames = [Frame(step, values, {}) for _ in range(self.order.num_lanes)]
         for number, call in enumerate(self.calls):
-            call.run(frame)
+            for value in self.order.drops.get(number, ()):
+                if value not in wanted:
+                    values.pop(value, None)
+            frame = frames[self.order.lane[number]]
+            if lanes is None:
+                call.run(frame)
+            else:
+                lanes.run(number, call, frame)
             if watch is not None:
                 watch(call, frame)
-            for value in self._last_use.get(number, ()):
-                if value not in wanted:
-                    frame.values.pop(value, None)
-        return {value: frame.values[value] for value in wanted}
-
-
-def _last_uses(outputs: tuple[str, ...], calls: tuple[Call, ...]) -> dict[int, list[str]]:
-    last: dict[str, int] = {}
-    for number, call in enumerate(calls):
-        for _, value in (*call.op.inputs, *call.op.outputs):
-            last[value] = number
-    table: dict[int, list[str]] = {}
-    for value, number in last.items():
-        if value not in outputs:
-            table.setdefault(number, []).append(value)
-    return table
+        if lanes is not None:
+            lanes.end()
+        return {value: values[value] for value in wanted}
