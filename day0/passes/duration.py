@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from day0.ir.graph import Graph, Model
+from day0.ir.graph import Graph
 from day0.ir.op import Op
 from day0.ir.recipe import Recipe
 from day0.passes.choose import Choice
@@ -11,7 +11,7 @@ from day0.passes.launches import launches_of
 from day0.registry.cost import cost, stored_bytes
 from day0.registry.family import Context, Shapes
 from day0.registry.rates import Rates
-from day0.registry.shapes import shapes_of
+from day0.registry.shapes import Named, shapes_of
 
 # One sequence decoding at a usual length: launches rule, and that is where lanes help. A prompt
 # that fills the device.
@@ -36,7 +36,7 @@ class Duration:
 
 def durations(
     graph: Graph,
-    model: Model,
+    model: Named,
     recipe: Recipe,
     choices: Mapping[str, Choice],
     context: Context,

@@ -13,4 +13,5 @@ def launches_of(op: Op, shapes: Shapes, choice: Choice) -> int:
         if impl.entry == choice.entry:
             count = impl.launches
             return count(shapes) if callable(count) else count
+    # a part after another of a cache entry, by the runtime's own writing
     return max(1, len(op.inputs)) if op.family == "cache_write" else 1

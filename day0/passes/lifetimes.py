@@ -28,17 +28,19 @@ class Order:
         return max(self.lane, default=0) + 1
 
 
+def lanes_of(graph: Graph) -> tuple[int, ...]:
+    """The lane of every op in program order; 0 for all without a schedule."""
+    lanes = () if graph.schedule is None else graph.schedule.lanes
+    own = {name: lane for lane, names in enumerate(lanes) for name in names}
+    return tuple(own.get(op.id, 0) for op in graph.ops)
+
+
 def order_of(graph: Graph) -> Order:
     """The order of a graph by its schedule; one lane without one."""
-    number = {op.id: at for at, op in enumerate(graph.ops)}
-    lane = [0] * len(graph.ops)
+    lane, number = list(lanes_of(graph)), {op.id: at for at, op in enumerate(graph.ops)}
     waits: list[tuple[int, ...]] = [()] * len(graph.ops)
-    if graph.schedule is not None:
-        for own, names in enumerate(graph.schedule.lanes):
-            for name in names:
-                lane[number[name]] = own
-        for name, others in graph.schedule.waits:
-            waits[number[name]] = tuple(number[other] for other in others)
+    for name, others in graph.schedule.waits if graph.schedule is not None else ():
+        waits[number[name]] = tuple(number[other] for other in others)
     return Order(
         lane=tuple(lane),
         waits=tuple(waits),

@@ -6,15 +6,19 @@ from dataclasses import dataclass, replace
 from day0.errors import NotSupported
 from day0.ir.cache import CacheSpec
 from day0.ir.graph import Graph, Model
+from day0.ir.op import Op
 from day0.ir.recipe import Recipe
 from day0.ir.weight import Weight
 from day0.passes.choose import Choice, choose
 from day0.passes.fuse import fuse
+from day0.passes.launches import launches_of
 from day0.passes.layout import layout
 from day0.passes.narrow import narrow
 from day0.passes.quantize import Precision, quantize
 from day0.passes.state import Pass, State
 from day0.passes.streams import streams
+from day0.registry.family import Shapes
+from day0.registry.shapes import shapes_of
 
 PHASES = ("prefill", "decode")
 # In this order; any may be left out. What changes weights or caches comes before what looks at the
@@ -52,6 +56,17 @@ class Lowered:
     choices: Mapping[str, Choice]
     precision: Precision
     changed: Mapping[str, tuple[str, ...]]
+
+    def shapes(self, op: Op, recipe: Recipe) -> Shapes:
+        """An op of the graph as its family sees it."""
+        return shapes_of(op, self.graph, self, recipe)
+
+    def launches(self, recipe: Recipe) -> dict[str, int]:
+        """Kernels that every op starts, by op id, as implementations declare it."""
+        return {
+            op.id: launches_of(op, self.shapes(op, recipe), self.choices[op.id])
+            for op in self.graph.ops
+        }
 
 
 def lower(model: Model, target: Target, name: str = "main") -> dict[str, Lowered]:

@@ -7,17 +7,19 @@ A part whose lanes do not pay stays in one.
 
 from collections.abc import Mapping, Sequence
 
-from day0.ir.graph import Graph, Model
+from day0.ir.graph import Graph
 from day0.ir.recipe import Recipe
 from day0.ir.schedule import Schedule
 from day0.passes.choose import Choice
 from day0.passes.dependencies import dependencies, waists
 from day0.passes.duration import CONTEXTS, Duration, durations
 from day0.registry.rates import H200, Rates
+from day0.registry.shapes import Named
 
 LANES = 2
-# A part is left alone unless so much of it is saved: the prediction is no finer.
-PAYS = 0.03
+# A part is left alone unless more of it than this, and more than one more wait, is saved: the
+# prediction is no finer.
+PAYS = 0.02
 # Longer parts keep the first assignment: trying every move would take too long.
 LONGEST_MENDED = 48
 
@@ -26,7 +28,7 @@ Before = tuple[tuple[int, ...], ...]
 
 def streams(
     graph: Graph,
-    model: Model,
+    model: Named,
     recipe: Recipe,
     choices: Mapping[str, Choice],
     phase: str,
@@ -92,8 +94,8 @@ def _part(before: Before, times: Sequence[Duration], wait_s: float) -> tuple[lis
             rank = _rank(before, times, tried, wait_s)
             if rank < best:
                 lane, best, moving = tried, rank, True
-    seconds = _seconds(before, times, lane, wait_s)
-    if serial - seconds <= PAYS * serial:
+    seconds = seconds_of(before, times, lane, wait_s)
+    if serial - seconds <= max(PAYS * serial, wait_s):
         return [0] * len(before), serial
     return lane, seconds
 
@@ -103,7 +105,7 @@ def _rank(
 ) -> tuple[int, int, int]:
     """Smaller is better: whole nanoseconds, then edges between lanes, then ops in the other one."""
     edges = sum(lane[dep] != own for own, deps in zip(lane, before, strict=True) for dep in deps)
-    return round(_seconds(before, times, lane, wait_s) * 1e9), edges, sum(lane)
+    return round(seconds_of(before, times, lane, wait_s) * 1e9), edges, sum(lane)
 
 
 def _start(wait_s: float) -> list[float]:
@@ -123,7 +125,7 @@ def _ready(
     return max([free[own], *(ends[dep] + (wait_s if lane[dep] != own else 0.0) for dep in deps)])
 
 
-def _seconds(before: Before, times: Sequence[Duration], lane: list[int], wait_s: float) -> float:
+def seconds_of(before: Before, times: Sequence[Duration], lane: list[int], wait_s: float) -> float:
     """Of a whole part: until lane 0 has waited for the others, but never faster than the device
     works."""
     free, ends = _start(wait_s), []

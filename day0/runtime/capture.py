@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 import torch
 
-from day0.registry.index import family
+from day0.passes.capturable import refusals
+from day0.passes.warm_up import BUCKETS
 from day0.runtime.program import Program
 from day0.runtime.step import Step
-
-# Between powers of two a batch pays for at most a third more rows than it has.
-BUCKETS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,16 +78,7 @@ class Graphs:
 
 def refuses(program: Program) -> tuple[str, ...]:
     """Why decode steps of the program cannot be captured: families that ask the host."""
-    reasons = []
-    for call in program.calls:
-        impls = {impl.entry: impl for impl in family(call.op.family).impls}
-        impl = impls.get(call.entry)
-        safe = impl is None or (
-            impl.graph_safe if impl.optimised else family(call.op.family).rowwise
-        )
-        if not safe:
-            reasons.append(f"{call.op.family} by {call.entry}")
-    return tuple(dict.fromkeys(reasons))
+    return refusals((call.op.family, call.entry) for call in program.calls)
 
 
 class Padding:
