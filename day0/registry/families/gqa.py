@@ -2,6 +2,7 @@
 
 from day0.ir.tensor import TensorSpec
 from day0.registry.family import Attr, Context, Family, Impl, Shapes, number, real, reference
+from day0.registry.ways import Way, grouped_heads
 
 
 def seen(shapes: Shapes, context: Context) -> float:
@@ -24,6 +25,13 @@ ATTRS: dict[str, Attr] = {
     "scale": real(),
 }
 
+
+def ways(shapes: Shapes) -> tuple[Way, ...]:
+    """Heads; a sink logit goes with its head."""
+    own = (("sink", 0),) if "sink" in shapes.weights else ()
+    return (grouped_heads(shapes.attrs, ("q",), weights=own),)
+
+
 FAMILY = Family(
     name="gqa",
     what="causal softmax attention, grouped heads; window > 0: only the last `window` tokens",
@@ -37,6 +45,7 @@ FAMILY = Family(
     },
     flops=_flops,
     entries=lambda s, c: {"kv": seen(s, c)},
+    ways=ways,
     impls=(
         reference("day0_kernels.gqa.reference:gqa"),
         Impl(

@@ -1,8 +1,12 @@
 """Grouped-head softmax attention over selected tokens or blocks only."""
 
+from dataclasses import replace
+
 from day0.ir.tensor import TensorSpec
 from day0.registry.families.gqa import ATTRS
+from day0.registry.families.gqa import ways as _heads
 from day0.registry.family import Context, Family, Shapes, number, reference
+from day0.registry.ways import Way
 
 
 def _selected(shapes: Shapes, context: Context) -> float:
@@ -12,6 +16,15 @@ def _selected(shapes: Shapes, context: Context) -> float:
 def _flops(shapes: Shapes, context: Context) -> float:
     dims = shapes.attrs["head_dim"] + shapes.attrs["value_dim"]
     return 2.0 * shapes.attrs["num_heads"] * dims * _selected(shapes, context)
+
+
+def _ways(shapes: Shapes) -> tuple[Way, ...]:
+    """A list belongs to the query heads of a key/value head, or to all of them."""
+    (way,) = _heads(shapes)
+    if shapes.attrs["num_lists"] == 1:
+        return (way,)
+    query, keys = way.cuts
+    return (replace(way, cuts=(query, replace(keys, counts=(*keys.counts, "num_lists")))),)
 
 
 FAMILY = Family(
@@ -29,5 +42,6 @@ FAMILY = Family(
     },
     flops=_flops,
     entries=lambda s, c: {"kv": _selected(s, c)},
+    ways=_ways,
     impls=(reference("day0_kernels.sparse_gqa.reference:sparse_gqa"),),
 )
