@@ -72,6 +72,32 @@ def touched(model: Loaded, batch: int) -> float | None:
     return round(statistics.mean(counts), 1) if counts else None
 
 
+def replayed(model: Loaded, batch: int, kernels: int) -> dict[str, Any] | None:
+    """Milliseconds of the decode graph of `batch` rows alone, and the kernels that take longest:
+    name, launches, microseconds in all. The requests are done: what a replay writes is nobody's."""
+    graphs = model.session.graphs
+    if graphs is None or batch not in graphs.captured:
+        return None
+    graph = graphs.captured[batch].graph
+    for _ in range(3):
+        graph.replay()
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    for _ in range(20):
+        graph.replay()
+    end.record()
+    end.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        graph.replay()
+        torch.cuda.synchronize()
+    rows = sorted(profile.key_averages(), key=lambda row: -row.device_time_total)
+    return {
+        "graph_ms": round(begin.elapsed_time(end) / 20, 3),
+        "launches": sum(row.count for row in rows),
+        "kernels": [(r.key[:60], r.count, round(r.device_time_total, 1)) for r in rows[:kernels]],
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model")
@@ -81,6 +107,7 @@ def main() -> None:
     parser.add_argument("--new", type=int, default=33)
     parser.add_argument("--layers", type=int)
     parser.add_argument("--quant", default="bf16")
+    parser.add_argument("--kernels", type=int, default=16, help="rows of each graph's profile")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     # every sequence of the largest batch, and the long prompt, fit
@@ -90,7 +117,10 @@ def main() -> None:
         given.model, quant=given.quant, dummy=True, layers=given.layers, max_context=context,
         max_batch=max(given.batch),
     )  # fmt: skip
-    rows = [timed(model, batch, given.prompt, given.new) for batch in given.batch]
+    rows = []
+    for batch in given.batch:
+        row = timed(model, batch, given.prompt, given.new)
+        rows.append(row | {"graph": replayed(model, batch, given.kernels)})
     if given.long_prompt:
         rows.append(timed(model, 1, given.long_prompt, 9))
     report = {

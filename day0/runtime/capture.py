@@ -28,7 +28,7 @@ class Captured:
 
 
 class Graphs:
-    """Captured decode steps of one program. `capture_s`: seconds spent capturing, by batch size."""
+    """Captured decode steps of one program, by batch size; `capture_s`: seconds spent on each."""
 
     def __init__(
         self, program: Program, *, table_widths: Mapping[int, int], device: torch.device
@@ -37,7 +37,7 @@ class Graphs:
         self._program = program
         self._device = device
         self._widths = table_widths
-        self._captured: dict[int, Captured] = {}
+        self.captured: dict[int, Captured] = {}
         self._pool = torch.cuda.graph_pool_handle()
         self.capture_s: dict[int, float] = {}
 
@@ -47,9 +47,9 @@ class Graphs:
         wide = any(table.shape[1] > self._widths[span] for span, table in step.tables.items())
         if size is None or wide:
             return None
-        if size not in self._captured:
-            self._captured[size] = self._capture(size, step, inputs)
-        one = self._captured[size]
+        if size not in self.captured:
+            self.captured[size] = self._capture(size, step, inputs)
+        one = self.captured[size]
         one.padding.fill(step)
         for name, buffer in one.inputs.items():
             buffer[: len(inputs[name])].copy_(inputs[name])

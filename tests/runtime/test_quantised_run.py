@@ -18,6 +18,7 @@ from day0.ir.recipe import KEPT, RECIPES, Recipe
 from day0.ir.tensor import TensorSpec
 from day0.models.read import read_model
 from day0.models.recipes import recipe_called
+from day0.passes.lower import OPTIONAL
 from day0.runtime import emulate
 from day0.runtime.engine import graph_inputs
 from day0.runtime.pools import paged
@@ -55,11 +56,12 @@ def only_fp8(tmp_path: Path) -> Recipe:
 
 
 def opened(folder: Path, recipe: Recipe) -> Session:
+    """Without the optional passes, so that weights and caches have the checkpoint's names."""
     checkpoint = load(str(folder))
     model = read_model(checkpoint).model
     return open_session(
         model, recipe, headers=checkpoint.headers, folder=folder,
-        sizes=Sizes(tokens=64, sequences=2, chunk=64),
+        sizes=Sizes(tokens=64, sequences=2, chunk=64), without=tuple(OPTIONAL),
     )  # fmt: skip
 
 

@@ -73,8 +73,9 @@ def test_lines_of_a_file_have_their_own_sampling(command: Command, tmp_path: Pat
         )
         + "\n\n"
     )
-    outputs = command("run", "--prompts", file, *QUIET).data["outputs"]
-    loaded = day0.load("demo", device="cpu", max_context=64)
+    # fp32: in bf16 a row's last bits depend on the batch it is in, and draws on the last bits
+    outputs = command("run", "--prompts", file, "--quant", "fp32", *QUIET).data["outputs"]
+    loaded = day0.load("demo", "fp32", device="cpu", max_context=64)
     first = loaded.generate("Hi", max_new_tokens=2)[0]
     second = loaded.generate(
         [72, 105], max_new_tokens=4, seed=5, temperature=1.5, top_k=40, top_p=0.9
@@ -82,7 +83,9 @@ def test_lines_of_a_file_have_their_own_sampling(command: Command, tmp_path: Pat
     assert outputs[0]["ids"] == list(first.ids)
     assert outputs[1]["ids"] == list(second.ids)
     assert len(outputs[2]["prompt_ids"]) == 6  # begin, user, two bytes, end, assistant
-    chat = command("run", "--chat", "--prompt", "Hi", "--ignore-eos", *QUIET).data["outputs"]
+    chat = command(
+        "run", "--chat", "--prompt", "Hi", "--ignore-eos", "--quant", "fp32", *QUIET
+    ).data["outputs"]
     assert chat[0]["ids"] == outputs[2]["ids"]
     assert chat[0]["prompt"] == "Hi"
 
@@ -103,7 +106,7 @@ def test_the_terminal_shows_text_figures_and_implementations(command: Command) -
     assert output.text
     assert done.out.startswith(f"{shown(output.text)}\n\ndemo: 8 layers")
     assert "tpot_ms" in done.out
-    assert "short_conv     reference   18" in done.out
+    assert "kda_step       reference    6" in done.out  # convolutions, recurrence and gated norm
     assert not any("\ufffd" not in line and not line.isprintable() for line in done.out.split("\n"))
 
 
