@@ -9,12 +9,10 @@ from day0.passes.choose import BUILT_IN, Choice
 from day0.passes.lower import PHASES, Lowered, Target, lower
 from day0.registry.index import family
 
-CAPABILITY = (9, 0)
 
-
-def lowered_for(model: Model, recipe: Recipe) -> dict[str, Lowered]:
-    """By phase. Where no kernel takes an op its definition stands; an operator without either
-    stays in the graph with no implementation."""
+def lowered_for(model: Model, recipe: Recipe, capability: tuple[int, int]) -> dict[str, Lowered]:
+    """By phase, for a GPU of the `capability`. Where no kernel takes an op its definition stands;
+    an operator without either stays in the graph with no implementation."""
     names = {op.family for op in model.graphs["main"].ops}
     references = {
         name: impl.entry
@@ -26,7 +24,7 @@ def lowered_for(model: Model, recipe: Recipe) -> dict[str, Lowered]:
         backend="auto",
         recipe=recipe,
         references=references,
-        capability=CAPABILITY,
+        capability=capability,
         complete=False,
     )
     return lower(model, target)

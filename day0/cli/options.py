@@ -97,6 +97,9 @@ Plan = Annotated[
         show_default=False,
     ),
 ]
+Passes = Annotated[
+    bool, typer.Option("--passes", help="Show what each lowering pass matched. JSON has it always.")
+]
 Backend = Annotated[
     str,
     typer.Option(

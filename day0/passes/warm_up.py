@@ -14,6 +14,8 @@ from day0.passes.lower import Lowered
 # Sizes of captured decode steps. Between powers of two a batch pays for at most a third more rows
 # than it has.
 BUCKETS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+# What the runtime starts itself for an op.
+BUILT_IN_KERNELS = {"cache_write": "day0_kernels.cache_write.kernel:cache_write"}
 # Sequences of a prefill step: one, a few, and a multiple of 16.
 SEQUENCES = (1, 3, 16)
 
@@ -53,8 +55,9 @@ def specialisations(lowered: Mapping[str, Lowered]) -> tuple[Specialisation, ...
     for phase, low in lowered.items():
         for op in low.graph.ops:
             choice = low.choices[op.id]
-            if choice.backend == "triton":
-                key = op.family, choice.entry, choice.backend, phase, _sizes(op, low)
+            if choice.backend == "triton" or op.family in BUILT_IN_KERNELS:
+                entry = BUILT_IN_KERNELS.get(op.family, choice.entry)
+                key = op.family, entry, "triton", phase, _sizes(op, low)
                 found.setdefault(key, []).append(op.id)
     return tuple(
         Specialisation(

@@ -15,7 +15,7 @@ SHOWN = 4  # kinds of matches; the JSON has every id
 
 def render(analysis: Analysis) -> RenderableType:
     """One row a pass: how many ops in prefill and in decode, and the commonest kinds."""
-    rows = passes(lowered_for(analysis.model, analysis.recipe))
+    rows = passes(lowered_for(analysis.model, analysis.recipe, analysis.machine.gpu.capability))
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
     table.add_column("pass", no_wrap=True)
     for phase in ("prefill", "decode"):

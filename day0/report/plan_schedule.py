@@ -1,4 +1,4 @@
-"""The plan `schedule` for a terminal: what runs side by side, is captured, and is compiled first."""
+"""The plan `schedule` for a terminal: what runs beside what, is captured, is compiled first."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ from day0.report.numbers import plain, spans
 
 def render(analysis: Analysis) -> RenderableType:
     """Phases, their blocks and groups, then the warm-up list."""
-    lowered = lowered_for(analysis.model, analysis.recipe)
+    lowered = lowered_for(analysis.model, analysis.recipe, analysis.machine.gpu.capability)
     plan = schedule(analysis.model, analysis.recipe, lowered)
     parts: list[RenderableType] = []
     for phase in plan.phases:

@@ -9,7 +9,7 @@ from day0.analysis.schedule import Block, Phase, Schedule, schedule
 
 def lowering_json(analysis: Analysis) -> dict[str, Any]:
     """{"passes": ..., "schedule": ...}, of the graphs as they are lowered for the GPU."""
-    lowered = lowered_for(analysis.model, analysis.recipe)
+    lowered = lowered_for(analysis.model, analysis.recipe, analysis.machine.gpu.capability)
     return {
         "passes": passes(lowered),
         "schedule": schedule_json(schedule(analysis.model, analysis.recipe, lowered)),
