@@ -112,6 +112,11 @@ Layers = Annotated[
     int | None,
     typer.Option("--layers", metavar="N", help="Run the first N layers.", show_default=False),
 ]
+Prepare = Annotated[
+    bool,
+    typer.Option("--prepare", help="Compile all kernels that requests of --max-context and "
+                 "--max-batch can meet into DAY0_CACHE, and stop."),
+]  # fmt: skip
 Without = Annotated[
     list[str] | None,
     typer.Option("--without", metavar="PASS", show_default=False,

@@ -10,7 +10,7 @@ from day0.cli import options
 from day0.cli.facts import load_facts
 from day0.cli.output import emit, emit_json, errors
 from day0.cli.progress import weights_progress
-from day0.cli.run_view import figures, report, shown
+from day0.cli.run_view import figures, prepared, report, shown
 from day0.errors import Day0Error, Interrupted
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def run(
     facts: options.Facts = None,
     plugin: options.Plugin = None,
     without: options.Without = None,
+    prepare: options.Prepare = False,
     max_context: options.MaxContext = None,
     max_batch: options.MaxBatch = 8,
     format: options.Format = "human",
@@ -73,6 +74,11 @@ def run(
             f"{' and '.join(named)} are given; one of {', '.join(given)} is allowed",
             hint=f"day0 run {model} {named[0]} ...",
         )
+    if prepare and named:
+        raise Day0Error(
+            f"--prepare is given with {named[0]}; it prepares for any prompt and runs none",
+            hint=f"day0 run {model} --prepare --max-context 8192 --max-batch 32",
+        )
     if batch != 1 and input_len is None:
         raise Day0Error(
             f"--batch is {batch} without --input-len; it counts made-up prompts only",
@@ -99,6 +105,9 @@ def run(
                 cache_dir=cache_dir, progress=progress,
             )  # fmt: skip
         suit_threads(opened.model, opened.device)
+        if prepare:
+            _prepare(opened, max_context, max_batch, format, out)
+            return
         asks: tuple[Ask, ...] = ()
         if input_len is None:
             asks = _asks(opened, prompt, prompt_file, prompts, chat)
@@ -115,6 +124,7 @@ def run(
             context_length=opened.model.spec.context_length,
         )  # fmt: skip
         loaded = Loaded(opened, sizes)
+        loaded.prepare()
         first = () if input_len is None else loaded.serving(jobs[:1]).run()
     measured = jobs[len(first) :]
     # One text is shown while it grows.
@@ -140,6 +150,22 @@ def run(
             f"{sum(len(output.ids) for output in serving.outputs)} tokens",
             hint="what was done is above; run it again with a smaller --max-new-tokens",
         )
+
+
+def _prepare(
+    opened: "Opened", max_context: int | None, max_batch: int, format: str, out: Path | None
+) -> None:
+    from day0.runtime.api import Loaded
+    from day0.runtime.run_json import prepare_json
+    from day0.runtime.sizing import sizes_of
+
+    loaded = Loaded(opened, sizes_of(opened, max_context=max_context, max_batch=max_batch))
+    loaded.prepare()
+    data = prepare_json(loaded)
+    if format == "json":
+        emit_json(data, out)
+    else:
+        emit(prepared(data), out)
 
 
 def _asks(

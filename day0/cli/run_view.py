@@ -37,6 +37,19 @@ def texts(data: Mapping[str, Any]) -> RenderableType:
     return Group(*lines)
 
 
+def prepared(data: Mapping[str, Any]) -> RenderableType:
+    """What --prepare did."""
+    found = data["prepared"]
+    if not found["steps"]:
+        return Text(f"{data['model']['id']}: on {data['device']} nothing is compiled beforehand")
+    return Text(
+        f"{data['model']['id']} is ready after {found['seconds']:,.1f} s: {found['steps']} steps of "
+        f"padding, {found['compiled']} kernels compiled and {found['loaded']} loaded in "
+        f"{found['compile_s']:,.1f} s, graphs captured in {found['graph_capture_s']:,.1f} s; "
+        f"kernels lie in {found['kernel_cache']}"
+    )
+
+
 def figures(data: Mapping[str, Any]) -> RenderableType:
     """Times, rates and the implementation table."""
     metrics = data["metrics"]

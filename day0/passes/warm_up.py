@@ -67,6 +67,25 @@ def specialisations(lowered: Mapping[str, Lowered]) -> tuple[Specialisation, ...
     )
 
 
+def distinct(low: Lowered) -> tuple[int, ...]:
+    """Numbers of the ops that compile all there is: those outside layers, and those of the first
+    of all layers that are equal in their ops, implementations and sizes."""
+    layers: dict[int, list[int]] = {}
+    for number, op in enumerate(low.graph.ops):
+        layers.setdefault(op.layer, []).append(number)
+    first: dict[object, list[int]] = {}
+    for layer, numbers in layers.items():
+        what = tuple(
+            (low.graph.ops[n].family, low.graph.ops[n].attrs, low.choices[low.graph.ops[n].id],
+             _sizes(low.graph.ops[n], low), tuple(
+                 (use.mode, low.caches[use.cache].parts) for use in low.graph.ops[n].caches
+             ))
+            for n in numbers
+        )  # fmt: skip
+        first.setdefault(what if layer >= 0 else layer, numbers)
+    return tuple(sorted(n for numbers in first.values() for n in numbers))
+
+
 def _sizes(op: Op, low: Lowered) -> str:
     """The channels of what it reads, and its weights' dims: "x 2304, weight 2304x4096 bf16"."""
     values = [f"{slot} {low.graph.values[value].width}" for slot, value in op.inputs]

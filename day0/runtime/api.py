@@ -9,6 +9,7 @@ import torch
 
 from day0.errors import Day0Error
 from day0.runtime.opening import Opened, open_model
+from day0.runtime.prepare import Prepared, prepare
 from day0.runtime.prompts import Ask, Job, jobs_of
 from day0.runtime.sampling import Sampling
 from day0.runtime.serving import Output, Piece, Serving
@@ -23,14 +24,21 @@ MAX_CONTEXT = 4096
 class Loaded:
     """A model with its weights on one device.
 
-    `opened` says what it is, `session` runs it, `load_s` is how long loading took.
+    `opened` says what it is, `session` runs it, `load_s` is how long loading took, `prepared` what
+    `prepare` did.
     """
 
     def __init__(self, opened: Opened, sizes: Sizes) -> None:
         self.opened = opened
         self.session: Session
         self.session, self.load_s = opened.session(sizes)
+        self.prepared = Prepared()
         self._cold = True
+
+    def prepare(self) -> Prepared:
+        """Compile and capture, before the first request, all that the sizes allow."""
+        self.prepared = prepare(self.session)
+        return self.prepared
 
     def generate(
         self,

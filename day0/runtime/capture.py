@@ -47,17 +47,23 @@ class Graphs:
         wide = any(table.shape[1] > self._widths[span] for span, table in step.tables.items())
         if size is None or wide:
             return None
-        if size not in self.captured:
-            self.captured[size] = self._capture(size, step, inputs)
-        one = self.captured[size]
+        one = self.capture(size, inputs)
         one.padding.fill(step)
         for name, buffer in one.inputs.items():
             buffer[: len(inputs[name])].copy_(inputs[name])
         one.graph.replay()
         return {name: value[: step.num_rows] for name, value in one.outputs.items()}
 
-    def _capture(self, size: int, step: Step, inputs: Mapping[str, torch.Tensor]) -> Captured:
-        began = time.perf_counter()
+    def capture(self, size: int, inputs: Mapping[str, torch.Tensor]) -> Captured:
+        """The graph of a batch size, captured now unless it is there; `inputs` of any batch say
+        what the graph reads."""
+        if size not in self.captured:
+            began = time.perf_counter()
+            self.captured[size] = self._capture(size, inputs)
+            self.capture_s[size] = time.perf_counter() - began
+        return self.captured[size]
+
+    def _capture(self, size: int, inputs: Mapping[str, torch.Tensor]) -> Captured:
         padding = Padding(size, self._widths, self._device)
         buffers = {
             name: torch.zeros(size, *value.shape[1:], dtype=value.dtype, device=self._device)
@@ -72,7 +78,6 @@ class Graphs:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):
             outputs = self._program.run(padding.step, buffers)
-        self.capture_s[size] = time.perf_counter() - began
         return Captured(graph=graph, padding=padding, inputs=buffers, outputs=outputs)
 
 

@@ -22,6 +22,7 @@ from day0.models.plugin import load_plugin
 from day0.models.read import read_model
 from day0.models.recipes import recipe_called
 from day0.passes.lower import SWITCHES
+from day0.runtime.kernel_cache import keep_in, watch
 from day0.runtime.session import Session, Sizes, lowered_for, open_session
 from day0.runtime.text import TOKENIZER, Text, stop_ids
 
@@ -47,11 +48,15 @@ class Opened:
     stop_ids: tuple[int, ...] = ()
     dummy_seed: int | None = None
     without: tuple[str, ...] = ()
+    cache_dir: Path | None = None
     notes: tuple[str, ...] = ()
 
     def session(self, sizes: Sizes) -> tuple[Session, float]:
         """The weights loaded and bound, and the seconds that took."""
         start = time.perf_counter()
+        if self.device != "cpu":
+            keep_in(self.cache_dir, torch.cuda.get_device_capability(self.device))
+            watch()
         session = open_session(
             self.model,
             self.recipe,
@@ -114,6 +119,7 @@ def open_model(
         device=place,
         dummy_seed=seed if dummy else None,
         without=tuple(without),
+        cache_dir=cache_dir,
         notes=(*_notes(opened, dummy, layers), *opened.notes),
     )
     lowered_for(opened.model, recipe, backend, device=place, without=opened.without)

@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping
 
 import torch
 
+from day0.ir.rows import LAST
 from day0.passes.lifetimes import order_of
 from day0.passes.lower import Lowered
-from day0.runtime.binder import Call, Frame, bind, cache_write, take_rows
+from day0.passes.warm_up import distinct
+from day0.runtime.binder import FORMATS, Call, Frame, bind, cache_write, take_rows
 from day0.runtime.lanes import Lanes
 from day0.runtime.step import Step
 from day0.runtime.storage import Storage
@@ -43,9 +45,30 @@ class Program:
             )
             for op in lowered.graph.ops
         )
+        self._dtype, self._device = dtype, device
+        self._distinct = distinct(lowered)
         self.order = order_of(self.graph)
         on_gpu = device.type == "cuda" and self.order.num_lanes > 1
         self._lanes = Lanes(self.order, device) if on_gpu else None
+
+    @torch.no_grad()
+    def warm(self, step: Step, inputs: Mapping[str, torch.Tensor]) -> None:
+        """Run one layer of each kind, and what stands outside layers, in one lane. What they read
+        of layers that are left out is zeros."""
+        frame = Frame(step, dict(inputs), {})
+        for number in self._distinct:
+            call = self.calls[number]
+            for _, value in call.op.inputs:
+                if value not in frame.values:
+                    frame.values[value] = self._zeros(value, step)
+            call.run(frame)
+
+    def _zeros(self, value: str, step: Step) -> torch.Tensor:
+        spec = self.graph.values[value]
+        rows = step.last.shape[0] if spec.dims[0] == LAST.name else step.num_rows
+        inner = (dim for dim in spec.dims if isinstance(dim, int))
+        dtype = FORMATS.get(spec.format, self._dtype)
+        return torch.zeros(rows, *inner, dtype=dtype, device=self._device)
 
     @torch.no_grad()
     def run(

@@ -1,13 +1,16 @@
 """The JSON of `day0 run`, schema day0.run/1: the contract, of which the terminal shows a view."""
 
+import os
 import resource
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import torch
 
 from day0.runtime.api import Loaded
+from day0.runtime.kernel_cache import COMPILES, FOLDER
 from day0.runtime.metrics import FORMULAS, side_by_side, summary
 from day0.runtime.serving import Output, Serving
 
@@ -28,17 +31,7 @@ def run_json(
     earlier = [output.timing for output in before]
     peak, peak_of = _peak_memory(opened.device)
     return {
-        "schema": SCHEMA,
-        "model": {
-            "id": opened.name,
-            "origin": opened.origin,
-            "revision": opened.revision,
-            "layers": len(opened.model.spec.layers),
-        },
-        "recipe": opened.recipe.name,
-        "backend": opened.backend,
-        "device": opened.device,
-        "notes": list(opened.notes),
+        **_head(loaded),
         "interrupted": interrupted,
         "outputs": [
             {
@@ -54,18 +47,45 @@ def run_json(
             **summary(timings, duration=serving.duration),
             **side_by_side([*earlier, *timings]),
             "load_s": loaded.load_s,
-            # The definitions are plain torch: nothing is compiled or captured.
-            "compile_s": 0.0,
-            "graph_capture_s": 0.0,
-            "jit_compiles_after_ready": 0,
+            "compile_s": loaded.prepared.compile_s,
+            "graph_capture_s": loaded.prepared.graph_capture_s,
+            "jit_compiles_after_ready": COMPILES.after_ready,
             "peak_memory_bytes": peak,
             "peak_memory_of": peak_of,
         },
+        "prepared": prepared_json(loaded),
         "formulas": FORMULAS,
         "implementations": [
             {"family": family, "impl": impl, "count": count}
             for family, impl, count in loaded.implementations
         ],
+    }
+
+
+def prepare_json(loaded: Loaded) -> dict[str, Any]:
+    """What `day0 run --prepare` did."""
+    return {**_head(loaded), "load_s": loaded.load_s, "prepared": prepared_json(loaded)}
+
+
+def prepared_json(loaded: Loaded) -> dict[str, Any]:
+    """Steps run on padding, specialisations compiled and loaded, seconds, and where they lie."""
+    return {**asdict(loaded.prepared), "kernel_cache": os.environ.get(FOLDER)}
+
+
+def _head(loaded: Loaded) -> dict[str, Any]:
+    opened = loaded.opened
+    return {
+        "schema": SCHEMA,
+        "model": {
+            "id": opened.name,
+            "origin": opened.origin,
+            "revision": opened.revision,
+            "layers": len(opened.model.spec.layers),
+        },
+        "recipe": opened.recipe.name,
+        "backend": opened.backend,
+        "device": opened.device,
+        "notes": list(opened.notes),
     }
 
 

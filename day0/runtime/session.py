@@ -25,7 +25,7 @@ from day0.runtime.pools import spans
 from day0.runtime.program import Program, Watch
 from day0.runtime.request import Request
 from day0.runtime.sampling import Sampling
-from day0.runtime.step import Step, make_step, placed
+from day0.runtime.step import Step, make_step, placed, widened
 from day0.runtime.storage import Storage
 
 # Rows of a prefill step: enough to fill the device.
@@ -59,12 +59,17 @@ class Session:
         self.model = model
         self.recipe = recipe
         self.sizes = sizes
-        self._device = device
+        self.device = device
         self._dtype = DTYPES[recipe.plain]
         self._weights = weights
         self._lowered = lowered
         chunk = sizes.chunk or CHUNK.get(device.type, CHUNK["cpu"])
         self.limits = _limits(lowered["prefill"].caches.values(), replace(sizes, chunk=chunk))
+        longest = -(-(sizes.longest or sizes.tokens) // self.limits.page_size)
+        # of every step on a GPU, captured or not: kernels are specialised on widths and strides
+        self._table_widths = {
+            span: up_to_16(min(longest, count)) for span, count in self.limits.num_pages.items()
+        }
         self.storage = self._storage(self.limits)
         self.programs = self._programs(self.storage)
         self.graphs = self._captured(self.programs["decode"])
@@ -113,8 +118,22 @@ class Session:
             found = self.graphs.run(step, inputs)
             if found is not None:
                 return found
-        inputs = {name: value.to(self._device) for name, value in inputs.items()}
-        return program.run(placed(step, self._device), inputs, keep=keep, watch=watch)
+        step, inputs = self._placed(step, inputs)
+        return program.run(step, inputs, keep=keep, watch=watch)
+
+    def warm(self, step: Step, inputs: Mapping[str, torch.Tensor]) -> None:
+        """Run one layer of each kind of the step's program, for what that compiles. The step is
+        padding: slot 0 and page 0."""
+        step, inputs = self._placed(step, inputs)
+        self.programs[step.phase].warm(step, inputs)
+
+    def _placed(
+        self, step: Step, inputs: Mapping[str, torch.Tensor]
+    ) -> tuple[Step, Mapping[str, torch.Tensor]]:
+        if self.device.type == "cuda":
+            step = widened(step, self._table_widths)
+        inputs = {name: value.to(self.device) for name, value in inputs.items()}
+        return placed(step, self.device), inputs
 
     def logits(self, ids: Sequence[int], *, chunks: Sequence[int] = ()) -> torch.Tensor:
         """[T, V] in fp32: logits after each of `ids`. `chunks`: prefill in pieces of these
@@ -175,11 +194,11 @@ class Session:
                 lengths=[rows],
                 slots=[1],
                 tables={span: [pages] for span in self.limits.num_pages},
-                device=self._device,
+                device=self.device,
                 all_rows=True,
             )
             piece = list(prompt[done : done + rows])
-            inputs = graph_inputs(piece, [list(prompt[:done])], self.history, self._device)
+            inputs = graph_inputs(piece, [list(prompt[:done])], self.history, self.device)
             found.append(program.run(step, inputs, keep=(value,))[value].float())
             done += rows
         return torch.cat(found)
@@ -202,22 +221,15 @@ class Session:
             num_pages=limits.num_pages,
             num_slots=limits.num_slots,
             dtypes=dtypes,
-            device=self._device,
+            device=self.device,
             roundings=by_part(self.precision.caches),
         )
 
     def _captured(self, program: Program) -> Graphs | None:
         """CUDA graphs of decode steps, where the device and every operator allow them."""
-        if self._device.type != "cuda" or refuses(program):
+        if self.device.type != "cuda" or refuses(program):
             return None
-        longest = -(-(self.sizes.longest or self.sizes.tokens) // self.limits.page_size)
-        return Graphs(
-            program,
-            table_widths={
-                span: min(longest, count) for span, count in self.limits.num_pages.items()
-            },
-            device=self._device,
-        )
+        return Graphs(program, table_widths=self._table_widths, device=self.device)
 
     def _programs(self, storage: Storage) -> dict[str, Program]:
         return {phase: self._program(phase, storage) for phase in self._lowered}
@@ -228,7 +240,7 @@ class Session:
             weights=self._weights,
             storage=storage,
             dtype=self._dtype,
-            device=self._device,
+            device=self.device,
         )
 
 
@@ -315,6 +327,11 @@ def _roundings(precision: Precision, *, made_up: bool) -> Callable[[Weight], Rou
         return None if kept else rounding(row.runs)
 
     return of
+
+
+def up_to_16(count: int) -> int:
+    """Triton tells multiples of 16 from other numbers."""
+    return -(-count // 16) * 16
 
 
 def _cache_dtype(recipe: Recipe, cache: CacheSpec) -> torch.dtype:
