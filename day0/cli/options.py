@@ -134,8 +134,15 @@ MaxContext = Annotated[
     ),
 ]
 MaxBatch = Annotated[
-    int, typer.Option("--max-batch", metavar="N", min=1, help="Sequences served at once.")
-]
+    int | None,
+    typer.Option("--max-batch", metavar="N", min=1, show_default=False,
+                 help="Sequences served at once (default: up to 8, as memory allows)."),
+]  # fmt: skip
+MaxMemory = Annotated[
+    str | None,
+    typer.Option("--max-memory", metavar="SIZE", show_default=False,
+                 help="Bytes to fill at most, as 80GiB (default: what is free)."),
+]  # fmt: skip
 Prompt = Annotated[
     list[str] | None,
     typer.Option("--prompt", metavar="TEXT", help="Text to continue; repeatable.",

@@ -14,6 +14,7 @@ from day0.cli.run_view import figures, prepared, report, shown
 from day0.errors import Day0Error, Interrupted
 
 if TYPE_CHECKING:
+    from day0.runtime.api import Loaded
     from day0.runtime.opening import Opened
     from day0.runtime.prompts import Ask
 
@@ -46,7 +47,8 @@ def run(
     without: options.Without = None,
     prepare: options.Prepare = False,
     max_context: options.MaxContext = None,
-    max_batch: options.MaxBatch = 8,
+    max_batch: options.MaxBatch = None,
+    max_memory: options.MaxMemory = None,
     format: options.Format = "human",
     out: options.Out = None,
     cache_dir: options.CacheDir = None,
@@ -90,7 +92,7 @@ def run(
     from day0.runtime.prompts import made_up
     from day0.runtime.run_json import run_json
     from day0.runtime.sampling import Sampling
-    from day0.runtime.sizing import sizes_for
+    from day0.runtime.sizing import sizes_for, sizes_of
     from day0.runtime.threads import suit_threads
 
     sampling = Sampling(
@@ -106,7 +108,10 @@ def run(
             )  # fmt: skip
         suit_threads(opened.model, opened.device)
         if prepare:
-            _prepare(opened, max_context, max_batch, format, out)
+            sizes = sizes_of(
+                opened, max_context=max_context, max_batch=max_batch, max_memory=max_memory
+            )
+            _prepare(Loaded(opened, sizes), format, out)
             return
         asks: tuple[Ask, ...] = ()
         if input_len is None:
@@ -120,9 +125,8 @@ def run(
         for note in opened.notes:
             errors().print(f"note: {note}", markup=False, soft_wrap=True)
         sizes = sizes_for(
-            jobs, max_context=max_context, max_batch=max_batch,
-            context_length=opened.model.spec.context_length,
-        )  # fmt: skip
+            opened, jobs, max_context=max_context, max_batch=max_batch, max_memory=max_memory
+        )
         loaded = Loaded(opened, sizes)
         loaded.prepare()
         first = () if input_len is None else loaded.serving(jobs[:1]).run()
@@ -152,14 +156,9 @@ def run(
         )
 
 
-def _prepare(
-    opened: "Opened", max_context: int | None, max_batch: int, format: str, out: Path | None
-) -> None:
-    from day0.runtime.api import Loaded
+def _prepare(loaded: "Loaded", format: str, out: Path | None) -> None:
     from day0.runtime.run_json import prepare_json
-    from day0.runtime.sizing import sizes_of
 
-    loaded = Loaded(opened, sizes_of(opened, max_context=max_context, max_batch=max_batch))
     loaded.prepare()
     data = prepare_json(loaded)
     if format == "json":

@@ -43,8 +43,8 @@ def prepared(data: Mapping[str, Any]) -> RenderableType:
     if not found["steps"]:
         return Text(f"{data['model']['id']}: on {data['device']} nothing is compiled beforehand")
     return Text(
-        f"{data['model']['id']} is ready after {found['seconds']:,.1f} s: {found['steps']} steps of "
-        f"padding, {found['compiled']} kernels compiled and {found['loaded']} loaded in "
+        f"{data['model']['id']} is ready after {found['seconds']:,.1f} s: {found['steps']} steps "
+        f"of padding, {found['compiled']} kernels compiled and {found['loaded']} loaded in "
         f"{found['compile_s']:,.1f} s, graphs captured in {found['graph_capture_s']:,.1f} s; "
         f"kernels lie in {found['kernel_cache']}"
     )

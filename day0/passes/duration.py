@@ -61,6 +61,7 @@ def durations(
 def _one(
     op: Op, shapes: Shapes, choice: Choice, graph: Graph, context: Context, rates: Rates
 ) -> Duration:
+    context = context.of_rows(shapes.lead)
     spent = cost(family_name=op.family, shapes=shapes, context=context)
     values = [graph.values[value] for _, value in (*op.inputs, *op.outputs)]
     moved = sum(stored_bytes(spec.format, spec.dims) for spec in values)

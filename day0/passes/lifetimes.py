@@ -6,10 +6,11 @@ only when every op that uses it is known to have ended: by the lane's order, or 
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from day0.ir.graph import Graph
 from day0.ir.op import Op
+from day0.registry.cost import stored_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,23 @@ def order_of(graph: Graph) -> Order:
         awaited=frozenset(other for others in waits for other in others),
         drops=_drops(graph.ops, graph.outputs, lane, waits),
     )
+
+
+def peak_bytes(graph: Graph) -> int:
+    """The most bytes per row that are alive at once, one op after another. Rows that are fewer
+    than the step's count in full."""
+    alive, most = 0, 0
+    size = {
+        value: stored_bytes(graph.values[value].format, graph.values[value].dims)
+        for op in graph.ops
+        for _, value in op.outputs
+    }
+    drops = order_of(replace(graph, schedule=None)).drops
+    for number, op in enumerate(graph.ops):
+        alive -= sum(size[value] for value in drops.get(number, ()))
+        alive += sum(size[value] for _, value in op.outputs)
+        most = max(most, alive)
+    return most
 
 
 def known_before(lane: list[int], waits: list[tuple[int, ...]]) -> list[tuple[int, ...]]:

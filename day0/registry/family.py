@@ -1,10 +1,11 @@
 """A kind of operator: its closed schema, its shapes, its cost and what implements it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from day0.errors import NotSupported
+from day0.ir.rows import LAST
 from day0.ir.tensor import TensorSpec
 from day0.registry.ways import Way
 
@@ -73,6 +74,11 @@ class Shapes:
         """Name of the input's leading Rows."""
         return str(self.inputs[slot].dims[0])
 
+    @property
+    def lead(self) -> str:
+        """Name of the Rows that the op works on: those of its first input."""
+        return str(next(iter(self.inputs.values())).dims[0]) if self.inputs else ""
+
     def size(self, slot: str) -> int:
         """Elements of a weight; 0 when the optional slot is empty."""
         return self.weights[slot].width if slot in self.weights else 0
@@ -87,6 +93,11 @@ class Context:
     phase: str = "decode"
     length: int = 4096
     rows: int = 1
+
+    def of_rows(self, rows: str) -> "Context":
+        """The same for an op whose rows are so called: of one prompt only the last one counts
+        where the graph asks for no more."""
+        return replace(self, rows=1) if self.phase == "prefill" and rows == LAST.name else self
 
     @property
     def seen(self) -> float:

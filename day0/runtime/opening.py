@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from day0.models.groups import unclaimed
 from day0.models.plugin import load_plugin
 from day0.models.read import read_model
 from day0.models.recipes import recipe_called
-from day0.passes.lower import SWITCHES
+from day0.passes.lower import SWITCHES, Lowered
 from day0.runtime.kernel_cache import keep_in, watch
 from day0.runtime.session import Session, Sizes, lowered_for, open_session
 from day0.runtime.text import TOKENIZER, Text, stop_ids
@@ -49,6 +49,7 @@ class Opened:
     dummy_seed: int | None = None
     without: tuple[str, ...] = ()
     cache_dir: Path | None = None
+    lowered: Mapping[str, Lowered] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def session(self, sizes: Sizes) -> tuple[Session, float]:
@@ -67,6 +68,7 @@ class Opened:
             sizes=sizes,
             device=self.device,
             without=self.without,
+            lowered=self.lowered,
         )
         return session, time.perf_counter() - start
 
@@ -122,7 +124,8 @@ def open_model(
         cache_dir=cache_dir,
         notes=(*_notes(opened, dummy, layers), *opened.notes),
     )
-    lowered_for(opened.model, recipe, backend, device=place, without=opened.without)
+    lowered = lowered_for(opened.model, recipe, backend, device=place, without=opened.without)
+    opened = replace(opened, lowered=lowered)
     return opened if checkpoint is None else _with_files(opened, checkpoint, cache_dir, progress)
 
 

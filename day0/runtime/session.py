@@ -63,8 +63,7 @@ class Session:
         self._dtype = DTYPES[recipe.plain]
         self._weights = weights
         self._lowered = lowered
-        chunk = sizes.chunk or CHUNK.get(device.type, CHUNK["cpu"])
-        self.limits = _limits(lowered["prefill"].caches.values(), replace(sizes, chunk=chunk))
+        self.limits = limits_of(lowered["prefill"].caches.values(), sizes, device.type)
         longest = -(-(sizes.longest or sizes.tokens) // self.limits.page_size)
         # of every step on a GPU, captured or not: kernels are specialised on widths and strides
         self._table_widths = {
@@ -279,10 +278,13 @@ def open_session(
     sizes: Sizes | None = None,
     device: str = "cpu",
     without: tuple[str, ...] = (),
+    lowered: Mapping[str, Lowered] | None = None,
 ) -> Session:
     """Lower, load and bind a model. `folder` holds the safetensors files that `headers` describe;
-    with `dummy_seed` the weights are made up. NotSupported as `lowered_for`."""
-    lowered = lowered_for(model, recipe, backend, device=device, without=without)
+    with `dummy_seed` the weights are made up; `lowered`: what `lowered_for` gave. NotSupported as
+    it."""
+    if lowered is None:
+        lowered = lowered_for(model, recipe, backend, device=device, without=without)
     place = torch.device(device)
     used = {name for low in lowered.values() for op in low.graph.ops for _, name in op.weights}
     files = None
@@ -338,7 +340,10 @@ def _cache_dtype(recipe: Recipe, cache: CacheSpec) -> torch.dtype:
     return DTYPES.get(recipe.cache(cache), DTYPES[recipe.plain])
 
 
-def _limits(caches: Collection[CacheSpec], sizes: Sizes) -> Limits:
+def limits_of(caches: Collection[CacheSpec], sizes: Sizes, device: str) -> Limits:
+    """Pages and slots for these sizes on a device ("cpu", "cuda", "cuda:1")."""
+    chunk = sizes.chunk or CHUNK.get(device.partition(":")[0], CHUNK["cpu"])
+    sizes = replace(sizes, chunk=chunk)
     size = page_size(caches)
     num = {
         span: -(-sizes.tokens // size)
