@@ -73,11 +73,18 @@ def figures(data: Mapping[str, Any]) -> RenderableType:
         f"{seconds}, jit_compiles_after_ready {metrics['jit_compiles_after_ready']}, "
         f"peak memory {memory}"
     )
+    launches = data["launches"]
+    kinds = ", ".join(f"{one['kind']} {one['launches']}" for one in launches["by_layer_kind"])
+    step = f"decode on {launches['of']}: {launches['step']:,} launches ({kinds})"
+    if metrics["decode_floor_ms"] is not None:
+        step += f"; floor {metrics['decode_floor_ms']:,.3g} ms"
+    if metrics["decode_floor_share"] is not None:
+        step += f", {100 * metrics['decode_floor_share']:.0f} % of the median tpot"
     table = Table("family", "impl", "ops", box=None, pad_edge=False)
     table.columns[2].justify = "right"
     for entry in data["implementations"]:
         table.add_row(entry["family"], entry["impl"], str(entry["count"]))
-    return Group(Text(head), times, Text(rates), Text(others), "", table)
+    return Group(Text(head), times, Text(rates), Text(others), Text(step), "", table)
 
 
 def _number(value: float | None) -> str:

@@ -250,8 +250,10 @@ def lowered_for(
     *,
     device: str = "cpu",
     without: tuple[str, ...] = (),
+    capability: tuple[int, int] | None = None,
 ) -> dict[str, Lowered]:
-    """The lowered graphs by phase, without any weight; `without`: optional passes left out.
+    """The lowered graphs by phase, without any weight; `without`: optional passes left out;
+    `capability`: as for such a GPU, whatever the device is.
     NotSupported names decisive facts that are assumed, or the ops that nothing runs."""
     must_be_settled(model)
     from day0_kernels.index import REFERENCES
@@ -262,9 +264,13 @@ def lowered_for(
         recipe=recipe,
         references=references,
         without=without,
-        capability=torch.cuda.get_device_capability(device) if device != "cpu" else None,
+        capability=capability or _capability(device),
     )
     return lower(model, target)
+
+
+def _capability(device: str) -> tuple[int, int] | None:
+    return torch.cuda.get_device_capability(device) if device != "cpu" else None
 
 
 def open_session(

@@ -9,6 +9,7 @@ import torch
 from day0.checkpoint.load import DEMO
 from day0.runtime.api import Loaded, load
 from day0.runtime.binder import Frame
+from day0.runtime.capture import BUCKETS, Padding
 from day0.runtime.engine import Engine
 from day0.runtime.program import Program
 from day0.runtime.sampling import Sampling
@@ -78,6 +79,20 @@ def of_gpu(name: str, options: dict, **more) -> Loaded:
     return load(name, device="cuda", max_context=2048, max_batch=4, **options, **more)
 
 
+def padded(session: Session, step: Step, inputs) -> dict[str, torch.Tensor]:
+    """A decode step on the rows that its graph has, launched op by op."""
+    count = step.num_sequences
+    size = next(size for size in BUCKETS if size >= count)
+    padding = Padding(size, session._table_widths, session.device)
+    padding.fill(step)
+    wider = {
+        name: torch.cat((value, value.new_zeros(size - count, *value.shape[1:]))).cuda()
+        for name, value in inputs.items()
+    }
+    found = session.programs["decode"].run(padding.step, wider)
+    return {name: value[:count] for name, value in found.items()}
+
+
 def logits_of(loaded: Loaded, length: int, *, graphs: bool) -> list[torch.Tensor]:
     session = loaded.session
     vocab = session.model.spec.vocab_size
@@ -85,11 +100,8 @@ def logits_of(loaded: Loaded, length: int, *, graphs: bool) -> list[torch.Tensor
     steps = []
 
     def run(step, inputs):
-        if graphs:
-            found = session.run(step, inputs)
-        else:
-            # a value asked for besides keeps the step out of its graph
-            found = session.run(step, inputs, keep=(session.logits_name,))
+        eager = step.phase == "decode" and not graphs
+        found = padded(session, step, inputs) if eager else session.run(step, inputs)
         steps.append(found[session.logits_name].clone())
         return found[session.logits_name]
 
