@@ -38,23 +38,6 @@ def load_tile(p_state, o_v, live, DK: tl.constexpr, DV: tl.constexpr):
 
 
 @triton.jit
-def ask_ahead(p_state, COUNT: tl.constexpr):
-    """Have the L2 cache fetch `COUNT` elements (a power of two) from `p_state` on, without waiting.
-
-    One question a line of 128 bytes. Not for the CPU interpreter.
-    """
-    LINE: tl.constexpr = 1024 // p_state.dtype.element_ty.primitive_bitwidth
-    tl.inline_asm_elementwise(
-        "prefetch.global.L2 [$1]; mov.b32 $0, 0;",
-        "=r,l",
-        [p_state + tl.arange(0, COUNT // LINE) * LINE],
-        dtype=tl.int32,
-        is_pure=False,
-        pack=1,
-    )
-
-
-@triton.jit
 def delta_step(s, q, k, qk, v, beta):
     """(new state, output) from the decayed state; q, k [DK], qk = q . k, v [BV]."""
     # Two sums, although one reduction of both would save barriers: it would hold two products as
