@@ -11,7 +11,7 @@ from day0.analysis.schedule import Schedule, schedule
 from day0.catalog.entry import entry_called, model_of
 from day0.ir.graph import Model
 from day0.ir.recipe import RECIPES
-from day0.passes.lower import Lowered
+from day0.passes.lower import SWITCHES, Lowered
 from day0.passes.warm_up import BUCKETS, decode_sizes, prefill_rows
 from tests.corpus import ROOT
 
@@ -102,7 +102,7 @@ def test_every_interval_of_a_launch_table_is_met() -> None:
 def test_every_pass_says_what_it_matched(kimi) -> None:
     model, lowered, _ = kimi
     found = {(row["pass"], row["phase"]): row for row in passes(lowered)}
-    names = ("layout", "narrow", "fuse", "quantize", "choose", "streams")
+    names = (*SWITCHES, "quantize", "choose")
     assert set(found) == {(name, phase) for name in names for phase in ("prefill", "decode")}
     for row in found.values():
         assert row["count"] == len(row["ops"])
@@ -131,6 +131,7 @@ from day0.catalog.entry import entry_called, model_of, names
 from day0.analysis.lowering import lowered_for, passes
 from day0.analysis.schedule import schedule
 from day0.ir.recipe import RECIPES
+from day0.passes.lower import SWITCHES
 count = 0
 for name in names()[::6]:
     entry = entry_called(name)
@@ -139,7 +140,7 @@ for name in names()[::6]:
     plan = schedule(model, RECIPES["bf16"], lowered)
     assert all(p.critical_s <= p.scheduled_s * 1.000001 for p in plan.phases), entry.id
     assert all(p.scheduled_s <= p.serial_s * 1.000001 for p in plan.phases), entry.id
-    assert len(passes(lowered)) == 12
+    assert len(passes(lowered)) == 2 * (len(SWITCHES) + 2)
     count += 1
 assert not {"torch", "triton"} & set(sys.modules)
 print(count)
