@@ -22,14 +22,14 @@ from day0.registry.ways import Cut, Way
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """Equal ops, cut alike. `op` is the first of them; `layers` the place of each (those before the
-    first layer count to it, those behind the last to that), rising; `stored`: its shapes with
-    weights in the checkpoint's formats. `alone`: weight slot -> places, rising, of weights that ops
-    of one layer use; `shared`: for weights of several layers all of these, listed at their first
-    user."""
+    """Equal ops, cut alike. `op` is the first of them, `ops` all their ids; `layers` the place of
+    each (those before the first layer count to it, those behind the last to that), rising;
+    `stored`: its shapes with weights in the checkpoint's formats. `alone`: weight slot -> places,
+    rising, of weights that ops of one layer use; `shared`: for weights of several layers all of
+    these, listed at their first user."""
 
     op: Op
-    entry: Entry
+    ops: tuple[str, ...]
     shapes: Shapes
     stored: Shapes
     way: Way | None
@@ -65,15 +65,17 @@ class Kinds:
 
 
 def kinds_of(model: Model, recipe: Recipe, entries: tuple[Entry, ...]) -> Kinds:
-    """Grouped by inventory entry and way."""
+    """Grouped by inventory entry, way and the formats that the recipe gives to their roles."""
     graph = model.graphs["main"]
     entry_of = {name: number for number, entry in enumerate(entries) for name in entry.ops}
     placement = place(graph, lambda op: entries[entry_of[op.id]].shapes)
     num_layers = max(len(model.spec.layers), 1)
     places = _places(graph, num_layers)
-    grouped: dict[tuple[int, Way | None], list[Op]] = defaultdict(list)
+    grouped: dict[tuple[int, Way | None, tuple[str, ...]], list[Op]] = defaultdict(list)
     for op in graph.ops:
-        grouped[entry_of[op.id], placement.ways.get(op.id)].append(op)
+        run = tuple(recipe.weight(model.weights[name]) for _, name in op.weights)
+        run += tuple(recipe.cache(model.caches[use.cache]) for use in op.caches)
+        grouped[entry_of[op.id], placement.ways.get(op.id), run].append(op)
     users: dict[str, dict[int, None]] = {}
     first_user: dict[str, str] = {}
     for op in graph.ops:
@@ -82,7 +84,7 @@ def kinds_of(model: Model, recipe: Recipe, entries: tuple[Entry, ...]) -> Kinds:
                 users.setdefault(name, {})[places[op.id]] = None
                 first_user.setdefault(name, op.id)
     kinds = []
-    for (number, way), ops in grouped.items():
+    for (_, way, _), ops in grouped.items():
         shapes = shapes_of(ops[0], graph, model, recipe)
         alone: dict[str, list[int]] = {slot: [] for slot, _ in ops[0].weights}
         shared: dict[str, list[frozenset[int]]] = {slot: [] for slot, _ in ops[0].weights}
@@ -98,7 +100,7 @@ def kinds_of(model: Model, recipe: Recipe, entries: tuple[Entry, ...]) -> Kinds:
         kinds.append(
             Kind(
                 op=ops[0],
-                entry=entries[number],
+                ops=tuple(op.id for op in ops),
                 shapes=shapes,
                 stored=replace(
                     shapes,

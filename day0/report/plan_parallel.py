@@ -27,16 +27,17 @@ def _head(plan: ParallelPlan) -> Text:
         text.append(f"{count} GPUs have room for it, one has not")
     else:
         text.append(f"neither one GPU nor {count} have room for it", style="red")
-    if plan.fits:
+    if plan.latency:
         text.append("\nfor latency ")
         text.append(plan.latency, style="bold green")
         text.append(", for throughput ")
         text.append(plan.throughput, style="bold green")
-    else:
+    elif not plan.fits:
         more = f"{plan.needed} of them have room" if plan.needed else "nor do 1,024"
         text.append(f"\nno legal split fits; {more}", style="red")
     if plan.unknown:
-        text.append(f"\nnot counted: what {plan.unknown} unknown operators need", style="yellow")
+        told = f"nothing is recommended: what {plan.unknown} unknown operators need is not counted"
+        text.append(f"\n{told}", style="yellow")
     for degrees in plan.degrees:
         text.append(f"\nlegal TP, {degrees.formats}: {', '.join(map(str, degrees.legal))}")
     return text

@@ -26,14 +26,19 @@ class Compiles:
     seconds: float = 0.0
     at_ready: int | None = None
 
+    @property
+    def new(self) -> int:
+        """All specialisations that were new to the process."""
+        return self.compiled + self.loaded
+
     def ready(self) -> None:
         """From now on nothing should be new."""
-        self.at_ready = self.compiled + self.loaded
+        self.at_ready = self.new
 
     @property
     def after_ready(self) -> int:
         """Specialisations that nobody prepared: compiled, or loaded from disk, since ready."""
-        return 0 if self.at_ready is None else self.compiled + self.loaded - self.at_ready
+        return 0 if self.at_ready is None else self.new - self.at_ready
 
     def heard(self, *, times: Any, cache_hit: bool, **_: Any) -> None:
         """What triton calls after every specialisation that is new to the process."""
@@ -48,8 +53,12 @@ COMPILES = Compiles()
 
 
 def watch() -> Compiles:
-    """The process's count, which begins with the first call. Whoever listened before still does."""
-    from triton import knobs  # where there is no GPU there may be no triton
+    """The process's count, which begins with the first call. Whoever listened before still does;
+    without Triton nothing is counted."""
+    try:
+        from triton import knobs
+    except ImportError:
+        return COMPILES
 
     before = knobs.compilation.listener
     if getattr(before, "counts", None) is COMPILES:

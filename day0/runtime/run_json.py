@@ -42,7 +42,7 @@ def run_json(
     kinds = launches_by_kind(low, opened.model.spec, opened.recipe)
     figures = summary(timings, duration=serving.duration)
     floor = _floor(low, loaded, serving)
-    peak, peak_of = _peak_memory(opened.device)
+    peak, peak_of = peak_memory(opened.device)
     return {
         **_head(loaded),
         "interrupted": interrupted,
@@ -128,7 +128,7 @@ def _head(loaded: Loaded) -> dict[str, Any]:
     }
 
 
-def _peak_memory(device: str) -> tuple[int | None, str]:
+def peak_memory(device: str) -> tuple[int | None, str]:
     """Bytes, and of what: torch's allocations on the GPU, or all that the process held."""
     if device.startswith("cuda"):
         return torch.cuda.max_memory_allocated(device), "device"

@@ -88,6 +88,10 @@ class Session:
         # steps are made on the CPU: `run` places them, or puts them into a graph's buffers
         return Engine(run, self.limits, torch.device("cpu"), history=self.history)
 
+    def weight(self, name: str) -> torch.Tensor | None:
+        """A weight as it is held; None for a name that nothing uses."""
+        return self._weights.get(name)
+
     @property
     def history(self) -> int:
         """Ids before each sequence's rows that the graph asks for as an input."""

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from day0.analysis.analyze import analyze
 from day0.analysis.kinds import Kinds, kinds_of
+from day0.analysis.parallel.mesh import Law, legal_degrees
 from day0.ir.op import CacheUse, Op
 from day0.ir.tensor import TensorSpec
 from day0.registry.family import Shapes
@@ -143,6 +145,40 @@ def test_an_unknown_axis_is_refused() -> None:
 def found(**words: Any) -> Kinds:
     got = analysis(small(**words))
     return kinds_of(got.model, got.recipe, got.entries)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["moonshotai--kimi-k3", "zai-org--glm-5.3-flash", "zai-org--glm-5.2",
+     "deepseek-ai--deepseek-v4-flash-0731", "minimaxai--minimax-m3",
+     "qwen--qwen3-next-80b-a3b-instruct", "minimaxai--minimax-m1-80k"],
+)  # fmt: skip
+def test_shares_of_every_op_make_up_the_whole(name: str) -> None:
+    """What an op yields on a rank is its share of what the whole one yields, and what it takes is
+    what the op before left there."""
+    got = analyze(f"catalog:{name}")
+    found = kinds_of(got.model, got.recipe, got.entries)
+    degrees = [n for n in legal_degrees(Law(found)) if n > 1]
+    assert {2, 4} <= set(degrees)
+    graph = got.model.graphs["main"]
+    ops = {op.id: op for op in graph.ops}
+    for n in degrees:
+        width = {name: spec.width for name, spec in graph.values.items()}
+        for kind in found.kinds:
+            way = taken(kind.op, kind.shapes, kind.way, n)
+            parts = (way.cuts[0].parts(n) or n) if way and way.yields == "split" else 1
+            made = family(kind.op.family).infer(local(kind.shapes, way, n))
+            for slot, spec in family(kind.op.family).infer(kind.shapes).items():
+                assert made[slot].width == -(-spec.width // parts), (n, kind.op.id, slot)
+            for name_of in kind.ops:
+                for _, value in ops[name_of].outputs:
+                    width[value] = -(-width[value] // parts)
+        for kind in found.kinds:
+            way = taken(kind.op, kind.shapes, kind.way, n)
+            for slot, cut in (way.inputs if way else {}).items():
+                value = dict(kind.op.inputs)[slot]
+                share = graph.values[value].width // (cut.parts(n) or n)
+                assert width[value] in (share, graph.values[value].width), (n, kind.op.id, slot)
 
 
 def test_a_plain_model_sums_twice_a_layer() -> None:

@@ -61,7 +61,8 @@ class Illegal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelPlan:
-    """`latency`, `throughput`: names of the recommended meshes, "" when nothing fits. `needed`: of
+    """`latency`, `throughput`: names of the recommended meshes, "" when nothing fits or operators
+    are unknown. `needed`: of
     the same GPU the smallest doubled number on which something fits (0: none up to the most that
     is planned for). `one_holds`, `all_hold`: whether the checkpoint's bytes alone have room."""
 
@@ -119,8 +120,10 @@ def plan(
         else:
             choices.append(_choice(mesh, predictor, fallbacks))
     fitting = [choice for choice in choices if choice.times]
-    latency = min(fitting, key=lambda choice: _alone(choice, machine.assumed), default=None)
-    throughput = max(fitting, key=_together, default=None)
+    unknown = sum(len(kind.layers) for kind in found.kinds if kind.op.family == "unknown")
+    judged = [] if unknown else fitting
+    latency = min(judged, key=lambda choice: _alone(choice, machine.assumed), default=None)
+    throughput = max(judged, key=_together, default=None)
     return ParallelPlan(
         machine=machine,
         checkpoint_bytes=checkpoint_bytes,
@@ -135,7 +138,7 @@ def plan(
         throughput=throughput.mesh.name if throughput else "",
         needed=machine.count if fitting else _needed(law, predictor, experts),
         sequence=sequence(found, model.spec.shape.hidden_size, machine.assumed.context),
-        unknown=sum(len(kind.layers) for kind in found.kinds if kind.op.family == "unknown"),
+        unknown=unknown,
     )
 
 

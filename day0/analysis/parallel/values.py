@@ -40,7 +40,7 @@ class Values:
     def __init__(self, graph: Graph, found: Kinds) -> None:
         self.graph = graph
         self.found = found
-        self._kind_of = {name: kind for kind in found.kinds for name in kind.entry.ops}
+        self._kind_of = {name: kind for kind in found.kinds for name in kind.ops}
         end = len(graph.ops)
         last = dict.fromkeys(graph.outputs, end)
         for number, op in enumerate(graph.ops):

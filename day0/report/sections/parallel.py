@@ -25,6 +25,7 @@ COLUMNS = (
     *("TPOT at batch", "tokens/s"),
 )
 FOLD = 12  # rows; a longer table is shown closed, the recommended ones stand above
+MOST = 64  # rows; the JSON has all
 
 
 def parallel(report: Mapping[str, Any]) -> Section:
@@ -39,13 +40,14 @@ def parallel(report: Mapping[str, Any]) -> Section:
     if named:
         rows = tuple(_row(row, plan) for row in named)
         parts.append(Table(name="recommended", columns=COLUMNS, rows=rows, caption="Recommended"))
-    rows = tuple(_row(row, plan) for row in legal)
+    rows = tuple(_row(row, plan) for row in legal[:MOST])
+    left = f" ({MOST} of {len(legal)}; the JSON has all)" if len(legal) > MOST else ""
     parts.append(
         Table(
             name="meshes",
             columns=COLUMNS,
             rows=rows,
-            caption=f"Legal splits of {plan['num_gpus']} GPUs, those that fit first",
+            caption=f"Legal splits of {plan['num_gpus']} GPUs, those that fit first{left}",
             folded=len(rows) > FOLD,
         )
     )
@@ -70,17 +72,17 @@ def parallel(report: Mapping[str, Any]) -> Section:
 
 
 def _head(plan: Mapping[str, Any]) -> Iterator[tuple[str, Cell]]:
-    one, every = plan["checkpoint_in_one_gpu"], plan["checkpoint_in_all_gpus"]
-    where = "one GPU" if one else f"{plan['num_gpus']} GPUs, not one" if every else "neither one " \
-        f"GPU nor {plan['num_gpus']}"  # fmt: skip
-    verb = "fits" if one or every else "fits into"
-    into = " into " if one or every else " "
-    text = f"{plan['checkpoint_bytes'] / 1e12:,.3f} TB {verb}{into}{where}"
+    every, number = plan["checkpoint_in_all_gpus"], plan["num_gpus"]
+    where = f"{number} GPUs, not one" if every else f"neither one GPU nor {number}"
+    if plan["checkpoint_in_one_gpu"]:
+        where = "one GPU"
+    text = f"{plan['checkpoint_bytes'] / 1e12:,.3f} TB fits into {where}"
     yield "checkpoint as stored", word(text, tone="" if every else "bad")
     held = f"{gib(plan['gpu_memory_bytes'])}, of which {gib(plan['usable_bytes'])} are planned with"
     yield "memory of a GPU", word(held)
     for aim, name in plan["recommended"].items():
-        yield f"for {aim}", word(name or "nothing fits", tone="good" if name else "bad", code=True)
+        nobody = "not judged: unknown operators" if plan["unknown_ops"] else "nothing fits"
+        yield f"for {aim}", word(name or nobody, tone="good" if name else "bad", code=bool(name))
     if not plan["fits"]:
         needed = plan["gpus_needed"]
         more = f"{needed} of them have room" if needed else "no number up to 1,024 has room"
@@ -202,5 +204,6 @@ def _stands_on(assumed: Mapping[str, Any]) -> str:
         f"tokens in chunks of up to {assumed['chunk']:,}, {assumed['context']:,} tokens held at "
         f"decode, {assumed['output']} produced, at most {assumed['batch']} sequences an engine. "
         "Values between ops are those of the graph before fusion. Launches, traffic of values and "
-        "uneven experts are not counted."
+        "uneven experts are not counted. Splits are judged by arithmetic: engines differ in which "
+        "of them they offer."
     )
