@@ -22,6 +22,7 @@ from day0.ir.op import Op
 from day0.ir.tensor import TensorSpec
 from day0.report import costs_json, quant_json
 from day0.report.parallel_json import parallel
+from day0.report.schedule_json import lowering_json
 from day0.report.schema import ANALYSIS_SCHEMA
 
 PLOTTED = 131_072  # tokens, where a model states no context length
@@ -115,6 +116,7 @@ def _parts(analysis: Analysis) -> dict[str, Any]:
         "recipe": analysis.recipe.name,
         "nearest": nearest_rows(nearest(spec, id=analysis.id)),
         "parallel": parallel(plan_of(analysis)),
+        **lowering_json(analysis),
         "cost": {
             **{name: _cost(cost) for name, cost in analysis.costs.items()},
             "roofline": costs_json.roofline(roofline(model, analysis.entries, analysis.machine)),

@@ -20,6 +20,7 @@ from day0.report import (
     plan_parallel,
     plan_precision,
     plan_quant,
+    plan_schedule,
 )
 from day0.report.numbers import plain
 
@@ -30,6 +31,7 @@ PLANS: Mapping[str, Callable[[Analysis], RenderableType]] = {
     "memory": plan_memory.render,
     "cost": plan_cost.render,
     "parallel": plan_parallel.render,
+    "schedule": plan_schedule.render,
 }
 ALL = "all"
 

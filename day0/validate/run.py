@@ -7,7 +7,7 @@ from typing import Any
 
 from day0.errors import Day0Error
 from day0.runtime.api import Loaded
-from day0.runtime.compiles import Compiles
+from day0.runtime.kernel_cache import watch
 from day0.runtime.metrics import FORMULAS
 from day0.runtime.opening import Opened
 from day0.validate import lengths as long
@@ -61,7 +61,7 @@ def validate(
     load = load_called(asked.load)
     context = opened.model.spec.context_length
     points = fitting(points, context) if "speed" in asked.parts else ()
-    compiles = Compiles().watch()
+    compiles = watch()
     looked: tuple[Looked, ...] = ()
     swept: list[dict[str, Any]] = []
     far: list[dict[str, Any]] = []
