@@ -25,9 +25,9 @@ def power(byte):
 @triton.jit
 def fold(codes, byte, N: tl.constexpr, D: tl.constexpr, ROUND: tl.constexpr):
     """(E4M3 [N, D] under one scale for a row, that scale [N]) of E4M3 codes and bytes [N, D/32].
-    Exact but for values below 2^-15 of the row's scale times 2^9, which keep steps of 2^-9."""
+    Exact but for values below 2^-6 of the row's scale, which keep steps of 2^-9 of it."""
     top = tl.max(byte, axis=1)
-    factor = tl.exp2((byte - top[:, None]).to(tl.float32))[:, :, None]
+    factor = power(tl.maximum(byte - top[:, None] + 127, 0))[:, :, None]
     groups = codes.to(tl.float16).to(tl.float32).reshape(N, D // MX, MX)
     return to_fp8(groups * factor, ROUND).reshape(N, D), power(top)
 
