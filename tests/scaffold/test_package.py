@@ -21,7 +21,9 @@ from day0.analysis.checklist import answered
 from day0.analysis.worklist import WorkList, worklist
 from day0.passes.choose import BUILT_IN
 from day0.report.analysis_json import to_json
+from day0.scaffold.layouts import Layout, odd
 from day0.scaffold.package import package_files
+from day0.scaffold.signature import signature
 from tests import checklists
 from tests.corpus import ROOT
 from tests.scaffold import packages
@@ -50,6 +52,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Made]]:
     result = {}
     for name in packages.MODELS:
         analysis, checklist = packages.found(name, root / f"{name}.model")
+        if not worklist(analysis).operators:
+            continue  # every operator of it has a kernel by now
         package = packages.written(analysis, checklist, root / name)
         result[name] = Made(
             folder=root / name, package=package, work=worklist(analysis), analysis=analysis
@@ -65,7 +69,7 @@ def called(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_linters_have_nothing_to_say(made: dict[str, Made]) -> None:
-    root = made["demo"].folder.parent
+    root = made["invented"].folder.parent
     for command in (("ruff", "check", "--no-cache"), ("ruff", "format", "--no-cache", "--check")):
         done = called(*command, *(str(one.folder) for one in made.values()), cwd=root)
         assert done.returncode == 0, done.stdout
@@ -73,10 +77,12 @@ def test_linters_have_nothing_to_say(made: dict[str, Made]) -> None:
 
 def test_pyright_has_nothing_to_say(made: dict[str, Made], tmp_path: Path) -> None:
     pytest.importorskip("pyright")
-    root = made["demo"].folder.parent
+    root = made["invented"].folder.parent
     folders = [str(one.folder) for one in made.values()]
     config = {
-        **tomllib.loads((made["demo"].folder / "pyproject.toml").read_text())["tool"]["pyright"],
+        **tomllib.loads((made["invented"].folder / "pyproject.toml").read_text())["tool"][
+            "pyright"
+        ],
         "include": [str(one.package) for one in made.values()],
         "extraPaths": [str(ROOT), str(ROOT / "kernels"), *folders],
     }
@@ -89,6 +95,8 @@ def test_pyright_has_nothing_to_say(made: dict[str, Made], tmp_path: Path) -> No
 # The invented one is run, and filled in, by tests/runtime/test_new_operator.py.
 @pytest.mark.parametrize("name", ["strange", "minimax-m3", "deepseek-v4"])
 def test_one_test_an_operator_fails(made: dict[str, Made], name: str) -> None:
+    if name not in made:
+        pytest.skip("every operator of it has a kernel by now")
     one = made[name]
     done = called("pytest", "-q", "-rA", "-p", "no:cacheprovider", cwd=one.folder)
     assert done.returncode == 1, done.stdout + done.stderr
@@ -112,6 +120,8 @@ def test_one_test_an_operator_fails(made: dict[str, Made], name: str) -> None:
 
 def test_every_case_can_be_passed(made: dict[str, Made], tmp_path: Path) -> None:
     """By the definitions themselves, put in the kernels' places; then everything is reuse."""
+    if "deepseek-v4" not in made:
+        pytest.skip("every operator of it has a kernel by now")
     folder = shutil.copytree(made["deepseek-v4"].folder, tmp_path / "filled")
     ops = sorted(path.parent for path in folder.glob("day0_*/ops/*/kernel.py"))
     for op in ops:
@@ -140,33 +150,53 @@ def test_who_is_new(made: dict[str, Made]) -> None:
         assert {path.parent.name for path in one.package.glob("ops/*/kernel.py")} == set(one.ops)
     assert made["invented"].ops == ["unheard_of_mixer"]
     assert [block.slot for block in made["strange"].work.blocks] == ["mixer", "ffn"]
-    assert "quant-rework" in {operator.status for operator in made["minimax-m3"].work.operators}
 
 
-def test_a_known_family_takes_the_definitions_arguments(made: dict[str, Made]) -> None:
-    one = made["deepseek-v4"]
-    assert "linear" in one.ops
-    source = (one.package / "ops" / "linear" / "kernel.py").read_text()
-    (function,) = [node for node in ast.parse(source).body
-                   if isinstance(node, ast.FunctionDef) and node.name == "linear"]  # fmt: skip
-    names = [arg.arg for arg in (*function.args.args, *function.args.kwonlyargs)]
-    assert names == ["x", "weight", "y", "bias", "groups"]
-    cases = (one.package / "ops" / "linear" / "cases.py").read_text()
-    # Its own sizes are too much for a CPU: small odd ones stand in, related in the same way.
-    assert '"x": (32768,)' in cases
-    assert '"x": (27,)' in cases
-    assert '"groups": 3' in cases
+def test_a_known_family_takes_the_definitions_arguments() -> None:
+    found = signature("day0_kernels.basic.reference:linear")
+    assert [(one.name, one.default, one.keyword_only) for one in found] == [
+        ("x", "", False), ("weight", "", False), ("y", "", False), ("bias", "None", False),
+        ("groups", "1", True),
+    ]  # fmt: skip
+    with pytest.raises(LookupError, match="defines no function nothing"):
+        signature("day0_kernels.basic.reference:nothing")
+
+
+def test_sizes_that_are_too_much_for_a_cpu_shrink_with_their_attributes() -> None:
+    large = Layout(
+        rows={"x": (32768,)},
+        outputs={"y": (8192,)},
+        weights={"weight": (8192, 4096)},
+        attrs={"groups": 8, "relu": True, "limit": 7, "scale": 0.5},
+    )
+    small = odd(large)
+    assert (large.is_small, small.is_small) == (False, True)
+    groups = small.attrs["groups"]
+    rows, inner = small.weights["weight"]
+    assert groups % 2 == inner % 2 == 1
+    assert (small.rows["x"], small.outputs["y"]) == ((groups * inner,), (rows,))
+    assert rows % groups == 0
+    assert {**small.attrs, "groups": 8} == large.attrs
 
 
 def test_no_format_is_claimed_that_no_case_shows(made: dict[str, Made]) -> None:
-    one = made["minimax-m3"]
-    operator = next(o for o in one.work.operators if o.family == "linear")
-    stored = {spec.format for entry in operator.entries for spec in entry.shapes.weights.values()}
-    assert any(name.startswith("fp8") for name in stored)
-    source = (one.package / "ops" / "linear" / "family.py").read_text()
-    claims = ast.literal_eval(re.findall(r"formats=(\{.*?\n    \}),", source, re.DOTALL)[0])
-    assert {name for names in claims.values() for name in names} <= {"fp32", "bf16", "fp16"}
-    assert "fp8_b128" in (one.package / "ops" / "linear" / "README.md").read_text()
+    if "minimax-m3" not in made:
+        pytest.skip("every operator of it has a kernel for fp8 by now")
+    one, seen = made["minimax-m3"], 0
+    for operator in (operator for operator in one.work.operators if operator.family):
+        shapes = [entry.shapes for entry in operator.entries]
+        specs = [spec for each in shapes for spec in each.weights.values()]
+        specs += [spec for each in shapes for parts in each.caches.values() for spec in parts]
+        folder = one.package / "ops" / operator.stem
+        (found,) = re.findall(
+            r"formats=(\{\}|\{.*?\n    \}),", (folder / "family.py").read_text(), re.DOTALL
+        )
+        claims = ast.literal_eval(found)
+        assert {name for names in claims.values() for name in names} <= {"fp32", "bf16", "fp16"}
+        for narrow in {spec.format for spec in specs if spec.format.startswith("fp8")}:
+            seen += 1
+            assert narrow in (folder / "README.md").read_text()
+    assert seen
 
 
 def test_an_operators_checklist_is_sound(made: dict[str, Made]) -> None:
@@ -196,7 +226,7 @@ def test_what_is_read_of_the_checkpoint(made: dict[str, Made]) -> None:
     assert all(name.isidentifier() and name not in ("y", "positions") for name in mlp)
 
 
-@pytest.mark.parametrize("name", ["invented", "glm-5.3-flash"])
+@pytest.mark.parametrize("name", ["invented", "strange"])
 def test_the_checklist_is_the_models(made: dict[str, Made], name: str) -> None:
     one = made[name]
     text = (one.folder / "checklist.md").read_text()
@@ -218,7 +248,7 @@ def test_facts_that_are_assumed_can_be_stated(made: dict[str, Made]) -> None:
 
 
 def test_the_same_analysis_gives_the_same_files(made: dict[str, Made]) -> None:
-    one = made["glm-5.3-flash"]
-    analysis = analyze("catalog:zai-org--glm-5.3-flash")
+    one = made["strange"]
+    analysis = analyze(one.analysis.id, quant="fp32")
     files = package_files(analysis, worklist(analysis), answered(to_json(analysis)))
     assert {name: (one.folder / name).read_text() for name in files} == files
