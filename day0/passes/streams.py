@@ -20,6 +20,7 @@ LANES = 2
 # A part is left alone unless more of it than this, and more than one more wait, is saved: the
 # prediction is no finer.
 PAYS = 0.02
+LEAST = 0.001  # of the whole: less than this is not worth a second lane anywhere
 # Longer parts keep the first assignment: trying every move would take too long.
 LONGEST_MENDED = 48
 
@@ -72,6 +73,9 @@ def assign(before: Before, times: Sequence[Duration], wait_s: float) -> tuple[li
         lane[start:waist], seconds = known[key]
         total += seconds + (times[waist].total if waist < len(before) else 0.0)
         start = waist + 1
+    serial = sum(time.total for time in times)
+    if serial - total <= LEAST * serial:
+        return [0] * len(before), serial
     return lane, total
 
 
