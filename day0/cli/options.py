@@ -70,6 +70,33 @@ Plugin = Annotated[
         show_default=False,
     ),
 ]
+Gpu = Annotated[
+    str | None,
+    typer.Option(
+        "--gpu",
+        metavar="NAME",
+        help="GPU to plan for: h200, h100, b200, ... (default: h200).",
+        show_default=False,
+    ),
+]
+NumGpus = Annotated[
+    int | None,
+    typer.Option(
+        "--num-gpus",
+        metavar="N",
+        help="How many of them (default: 1 of the named GPU, else 8).",
+        show_default=False,
+    ),
+]
+Plan = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plan",
+        metavar="NAME",
+        help="Show this plan in the terminal (all: every one); repeatable. JSON has all.",
+        show_default=False,
+    ),
+]
 Backend = Annotated[
     str,
     typer.Option(

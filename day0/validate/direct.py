@@ -43,7 +43,7 @@ class Direct:
         all_rows: bool = True,
     ) -> None:
         """`eager`: decode without CUDA graphs, as any look needs it. `scattered`: pages of the
-        sequences take turns. `all_rows`: logits of every row of a prefill step, else of the last."""
+        sequences take turns. `all_rows`: logits of every row of a prefill step, else the last's."""
         self.session = session
         self.sequences = sequences
         self.rows: Rows = {number: {} for number in sequences}

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from day0.errors import Day0Error
+from day0.ir.cache import page_size
 from day0.ir.graph import Model
-from day0.runtime.pools import page_size
 
 # Attributes of operators that read caches which count tokens.
 _COUNTS = ("top_k", "window", "block")
