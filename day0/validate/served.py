@@ -17,7 +17,8 @@ from day0.validate.sequences import Known
 
 class Served:
     """An engine over a session's caches. `padded_to`: every decode step is padded to so many
-    rows, as for CUDA graphs, and before it the padding alone is run, as while one is captured."""
+    rows, as for CUDA graphs, and before it the padding alone is run, as while one is captured.
+    `eager`: without graphs."""
 
     def __init__(
         self,
@@ -27,6 +28,7 @@ class Served:
         limits: Limits | None = None,
         look: Look | None = None,
         padded_to: int = 0,
+        eager: bool = True,
     ) -> None:
         self.session = session
         self.sequences = sequences
@@ -35,6 +37,7 @@ class Served:
         self.requests: dict[int, Request] = {}
         self._look = look
         self._padded = padded_to
+        self._eager = eager
         self._engine = Engine(self._run, self.limits, CPU, history=session.history)
 
     def serve(self, numbers: Sequence[int]) -> Rows:
@@ -59,8 +62,8 @@ class Served:
         watch = None
         if look is not None:
             watch = lambda call, frame: look(call, frame, owners)
-        elif self._padded:
-            watch = lambda call, frame: None  # eager: what CUDA graphs are compared with
+        elif self._eager:
+            watch = lambda call, frame: None
         found = session.run(step, inputs, watch=watch)[session.logits_name]
         found = found[:width] if step.phase == "decode" else found
         record(self.rows, found, owners)

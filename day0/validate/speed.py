@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from day0.analysis.machine import Gpu
 from day0.errors import DoesNotFit
 from day0.runtime.api import Loaded, jobs_for
 from day0.runtime.kernel_cache import Compiles
@@ -149,9 +150,7 @@ def _put_together(
     )
 
 
-def _figure(
-    name: str, short: str, one: Measured, opened: Any, device: estimates.Device | None
-) -> Metric:
+def _figure(name: str, short: str, one: Measured, opened: Any, device: Gpu | None) -> Metric:
     key = short if short.endswith("throughput") else f"median_{short}"
     predicted = floor = None
     if device is not None:

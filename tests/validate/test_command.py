@@ -16,7 +16,7 @@ from tests.runtime.commands import Command, Done, command
 from tests.validate.mutants_state import MUTANTS
 
 __all__ = ["command"]
-pytestmark = pytest.mark.hf
+pytestmark = [pytest.mark.hf, pytest.mark.slow]
 GRID = ("--grid", "batch=1,2;input=5,9;output=3", "--repeats", "2")
 QUICK = ("--backend", "reference", "--max-context", "60", *GRID)
 Tiny = Callable[..., tinies.TinyCheckpoint]

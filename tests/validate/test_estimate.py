@@ -1,7 +1,10 @@
 """Floors and predictions against figures worked out by hand, memory against what is held."""
 
+from dataclasses import replace
+
 import pytest
 
+from day0.analysis.machine import Assumed, gpus
 from day0.ir.recipe import RECIPES
 from day0.passes.lower import OPTIONAL
 from day0.runtime.opening import open_model
@@ -9,13 +12,12 @@ from day0.runtime.session import Sizes
 from day0.validate import estimate as estimates
 from day0.validate.grid import Point
 
-DEVICE = estimates.Device(
-    bandwidth=1e9,
-    rates={"bf16": 1e12, "fp8": 2e12, "fp32": 1e11},
-    bandwidth_share=0.5,
-    rate_share=0.25,
-    source="made up",
-)
+DEVICE = replace(gpus()["h200"], bandwidth=1e9, rates={"bf16": 1e12, "fp8": 2e12})
+
+
+@pytest.fixture(autouse=True)
+def shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimates, "ASSUMED", Assumed(bandwidth=0.5, matrix=0.25))
 
 
 def test_a_decode_step_is_bound_by_its_bytes() -> None:
@@ -91,6 +93,5 @@ def test_memory_is_what_the_session_holds() -> None:
 
 def test_a_device_that_nobody_knows_has_no_floor() -> None:
     assert estimates.device_called("cpu") is None
-    found = estimates.device_called("NVIDIA H200")
-    assert found is not None
-    assert found.bandwidth == 4.8e12
+    assert estimates.device_called("NVIDIA H200") == gpus()["h200"]
+    assert estimates.device_called("NVIDIA A100-SXM4-80GB") == gpus()["a100"]
