@@ -70,6 +70,8 @@ CASES = (
     _case("linear-groups", "linear", 7, 40, "interpret", "fp32", out=24, groups=4),
     _case("linear-bf16", "linear", 33, 2304, out=4096, groups=1),
     _case("precise", "precise", 20, 300, "interpret", "fp16", out=24, groups=1),
+    _case("precise-one", "precise", 1, 1100, "interpret", "fp16", out=5, groups=1),
+    _case("precise-rows", "precise", 140, 70, "interpret", "fp16", out=24, groups=1),
     _case("precise-bf16", "precise", 33, 2304, out=256, groups=1),
     _case("precise-bf16-many", "precise", 500, 2304, out=256, groups=1),
     _case("router-T1", "precise", 1, 2304, "bench big graph", out=256, groups=1),
