@@ -8,7 +8,8 @@ from day0_kernels.case import DTYPES, Case, Pair, Tolerance, Work
 
 TOLERANCE = {
     "bf16": Tolerance(factor=2.0, peak=6.0),
-    "fp16": Tolerance(factor=2.0, peak=6.0),
+    # operands have the outputs' resolution here, and are rounded twice on their way: 2.4 measured
+    "fp16": Tolerance(factor=3.0, peak=6.0),
     # a chunked sum has other fp32 roundings than a sequential one, of the same order
     "fp32": Tolerance(factor=2.0, peak=6.0, floor=3e-6),
 }

@@ -6,7 +6,11 @@ import torch
 
 from day0_kernels.case import DTYPES, Case, Pair, Tolerance, Work
 
-TOLERANCE = {"bf16": Tolerance(), "fp32": Tolerance(floor=3e-6)}
+TOLERANCE = {
+    # post and mix are fp32, and the matrix unit truncates where it adds: 2.8e-7 measured
+    "bf16": Tolerance(floor=5e-7),
+    "fp32": Tolerance(floor=3e-6),
+}
 _AT = "day0_kernels.hyper_connection"
 PAIRS = (
     *(
