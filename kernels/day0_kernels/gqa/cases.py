@@ -7,7 +7,12 @@ from day0_kernels.gqa.inputs import case, inputs, work
 
 __all__ = ["CASES", "PAIRS", "TOLERANCE", "inputs", "work"]
 
-TOLERANCE = {"bf16": Tolerance(), "fp16": Tolerance(), "fp32": Tolerance(floor=1e-6)}
+TOLERANCE = {
+    # FP8 heads of two tiles: a code times its scale is rounded to bf16, once more than in torch
+    "bf16": Tolerance(factor=2.25),
+    "fp16": Tolerance(),
+    "fp32": Tolerance(floor=1e-6),
+}
 _AT = "day0_kernels.gqa"
 PAIRS = (
     Pair(name="paged", reference=f"{_AT}.paged:gqa_paged", kernel=f"{_AT}.attention:gqa_paged",
