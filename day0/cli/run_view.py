@@ -60,10 +60,11 @@ def figures(data: Mapping[str, Any]) -> RenderableType:
         f"{seconds}, jit_compiles_after_ready {metrics['jit_compiles_after_ready']}, "
         f"peak memory {memory}"
     )
-    table = Table("family", "impl", "ops", box=None, pad_edge=False)
-    table.columns[2].justify = "right"
+    table = Table("family", "impl", "formats", "ops", box=None, pad_edge=False)
+    table.columns[3].justify = "right"
     for entry in data["implementations"]:
-        table.add_row(entry["family"], entry["impl"], str(entry["count"]))
+        formats = ", ".join(entry["formats"])
+        table.add_row(entry["family"], entry["impl"], formats, str(entry["count"]))
     return Group(Text(head), times, Text(rates), Text(others), "", table)
 
 

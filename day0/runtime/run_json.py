@@ -63,8 +63,8 @@ def run_json(
         },
         "formulas": FORMULAS,
         "implementations": [
-            {"family": family, "impl": impl, "count": count}
-            for family, impl, count in loaded.implementations
+            {"family": family, "impl": impl, "formats": list(formats), "count": count}
+            for family, impl, formats, count in loaded.implementations
         ],
     }
 
