@@ -121,8 +121,10 @@ def main() -> None:
     for batch in given.batch:
         row = timed(model, batch, given.prompt, given.new)
         rows.append(row | {"graph": replayed(model, batch, given.kernels)})
+        print(json.dumps(rows[-1]), flush=True)
     if given.long_prompt:
         rows.append(timed(model, 1, given.long_prompt, 9))
+        print(json.dumps(rows[-1]), flush=True)
     report = {
         "model": given.model,
         "layers": len(model.session.model.spec.layers),

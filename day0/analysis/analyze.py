@@ -9,6 +9,7 @@ from day0.analysis import caches, inventory, quant_audit
 from day0.analysis import params as parameters
 from day0.analysis.cost import Cost
 from day0.analysis.cost import totals as cost_totals
+from day0.analysis.machine import Machine, machine
 from day0.analysis.proof import Proof, prove
 from day0.analysis.uneven import uneven
 from day0.checkpoint.headers import Headers
@@ -35,7 +36,7 @@ CONTEXTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """All findings about one model under one recipe."""
+    """All findings about one model under one recipe. `machine`: what the plans are made for."""
 
     id: str
     revision: str
@@ -43,6 +44,7 @@ class Analysis:
     spec: ModelSpec
     model: Model
     recipe: Recipe
+    machine: Machine
     headers: Headers | None
     proof: Proof
     params: parameters.Params
@@ -76,16 +78,19 @@ def analyze(
     require_headers: bool = False,
     cache_dir: Path | None = None,
     plugin: Path | None = None,
+    gpu: str | None = None,
+    num_gpus: int | None = None,
     progress: Callable[..., None] | None = None,
 ) -> Analysis:
     """Analyze MODEL: a hub id, a folder, "demo" or "catalog:NAME". `plugin`: a folder that
-    registers operators and mechanisms first. Day0Error says what is wrong."""
-    recipe = recipe_called(quant)
+    registers operators and mechanisms first. `gpu`, `num_gpus`: of the machine to plan for, by
+    whose capability operators are then judged. Day0Error says what is wrong."""
+    recipe, planned = recipe_called(quant), machine(gpu, num_gpus)
     load_plugin(plugin)
     if name.startswith("catalog:"):
-        return _of_catalog(name, recipe, stated)
+        return _of_catalog(name, recipe, stated, planned)
     checkpoint = load(name, require_headers=require_headers, cache_dir=cache_dir, progress=progress)
-    return of_checkpoint(checkpoint, recipe=recipe, stated=stated)
+    return of_checkpoint(checkpoint, recipe=recipe, stated=stated, planned=planned)
 
 
 def of_checkpoint(
@@ -93,12 +98,14 @@ def of_checkpoint(
     *,
     recipe: Recipe = RECIPES["bf16"],
     stated: Mapping[str, Any] | None = None,
+    planned: Machine | None = None,
 ) -> Analysis:
-    """Analysis of what was read."""
+    """Analysis of what was read. `planned`: the machine, eight H200 where none is named."""
     read = read_model(checkpoint, stated)
     return _finish(
         model=read.model,
         recipe=recipe,
+        planned=planned or machine(),
         headers=checkpoint.headers,
         quant=read.quant,
         findings=read.findings,
@@ -110,13 +117,16 @@ def of_checkpoint(
     )
 
 
-def _of_catalog(name: str, recipe: Recipe, stated: Mapping[str, Any] | None) -> Analysis:
+def _of_catalog(
+    name: str, recipe: Recipe, stated: Mapping[str, Any] | None, planned: Machine
+) -> Analysis:
     from day0.catalog.entry import entry_called, model_of
 
     entry = entry_called(name.removeprefix("catalog:"))
     return _finish(
         model=model_of(entry, stated or {}),
         recipe=recipe,
+        planned=planned,
         headers=None,
         quant=None,
         findings=(),
@@ -132,6 +142,7 @@ def _finish(
     *,
     model: Model,
     recipe: Recipe,
+    planned: Machine,
     headers: Headers | None,
     quant: QuantConfig | None,
     findings: tuple[Finding, ...],
@@ -142,7 +153,8 @@ def _finish(
     read: tuple[str, ...],
 ) -> Analysis:
     proof = prove(model, headers)
-    entries = inventory.inventory(model, recipe)
+    capability = planned.gpu.capability if planned.stated else None
+    entries = inventory.inventory(model, recipe, capability=capability)
     audit = _audit(model, headers, quant)
     gaps = [] if headers is None else uneven(model, headers.tensors, proof.missing)
     found = (*findings, *proof.findings, *gaps, *audit.conflicts, *_assumed(model))
@@ -153,6 +165,7 @@ def _finish(
         spec=model.spec,
         model=model,
         recipe=recipe,
+        machine=planned,
         headers=headers,
         proof=proof,
         params=parameters.count(model),

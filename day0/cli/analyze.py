@@ -8,7 +8,7 @@ import typer
 from day0.cli import options
 from day0.cli.facts import load_facts
 from day0.cli.output import emit, emit_json, emit_text, errors
-from day0.errors import Day0Error
+from day0.errors import Day0Error, DoesNotFit
 
 if TYPE_CHECKING:
     from day0.analysis.analyze import Analysis
@@ -24,6 +24,9 @@ def analyze(
     strict: options.Strict = False,
     facts: options.Facts = None,
     require_headers: options.RequireHeaders = False,
+    plan: options.Plan = None,
+    gpu: options.Gpu = None,
+    num_gpus: options.NumGpus = None,
     plugin: options.Plugin = None,
     cache_dir: options.CacheDir = None,
 ) -> None:
@@ -32,6 +35,8 @@ def analyze(
     Examples:
 
         day0 analyze demo
+
+        day0 analyze catalog:moonshotai--kimi-k3 --plan parallel --gpu h200 --num-gpus 16
 
         day0 analyze catalog:zai-org--glm-5.3-flash --format html --out report.html
     """
@@ -43,6 +48,7 @@ def analyze(
             f"--format is {format!r}; it must be one of {', '.join(FORMATS)}",
             hint="day0 analyze MODEL --format json",
         )
+    plans = _plans(plan, format)
     with header_progress(errors()) as progress:
         result = run(
             model,
@@ -50,16 +56,35 @@ def analyze(
             stated=load_facts(facts),
             require_headers=require_headers,
             plugin=plugin,
+            gpu=gpu,
+            num_gpus=num_gpus,
             cache_dir=cache_dir,
             progress=progress,
         )
-    _show(result, format, out)
+    _show(result, format, out, plans)
+    if strict and result.machine.stated:
+        _must_fit(result)
     if strict and any(finding.severity != "info" for finding in result.findings):
         raise typer.Exit(1)
 
 
-def _show(result: "Analysis", format: str, out: Path | None) -> None:
+def _plans(asked: list[str] | None, format: str) -> tuple[str, ...]:
+    """Names of --plan, checked before anything is read; the other formats have all plans."""
+    if not asked:
+        return ()
+    from day0.report.plans import chosen
+
+    names = chosen(asked)
+    return names if format == "human" else ()
+
+
+def _show(result: "Analysis", format: str, out: Path | None, plans: tuple[str, ...]) -> None:
     """Each format loads what it needs and no more."""
+    if plans:
+        from day0.report.plans import render as render_plans
+
+        emit(render_plans(result, plans), out)
+        return
     if format == "human":
         from day0.report.terminal import render
 
@@ -83,3 +108,19 @@ def _show(result: "Analysis", format: str, out: Path | None) -> None:
         from day0.report import html
 
         emit_text(html.render(analysis_page(data)), out)
+
+
+def _must_fit(result: "Analysis") -> None:
+    """DoesNotFit where no split of the stated machine is legal and holds one sequence."""
+    from day0.analysis.parallel.plan import plan_of
+
+    plan = plan_of(result)
+    if plan.fits:
+        return
+    gpu, count = plan.machine.gpu.name, plan.machine.count
+    wider = f"--gpu {gpu} --num-gpus {plan.needed}" if plan.needed else "--quant fp8"
+    raise DoesNotFit(
+        f"no legal split of {result.id} over {count} x {gpu} has room for one sequence of "
+        f"{plan.assumed.context:,} tokens",
+        hint=f"day0 analyze {result.id} {wider} --plan parallel",
+    )

@@ -10,6 +10,7 @@ from day0.cli.checklist import checklist
 from day0.cli.output import errors, never_fail_on_letters
 from day0.cli.run import run
 from day0.cli.scaffold import scaffold
+from day0.cli.validate import validate
 from day0.errors import Day0Error
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ app.command()(analyze)
 app.command()(run)
 app.command()(checklist)
 app.command()(scaffold)
+app.command()(validate)
 
 
 def _version(value: bool) -> None:

@@ -70,6 +70,33 @@ Plugin = Annotated[
         show_default=False,
     ),
 ]
+Gpu = Annotated[
+    str | None,
+    typer.Option(
+        "--gpu",
+        metavar="NAME",
+        help="GPU to plan for: h200, h100, b200, ... (default: h200).",
+        show_default=False,
+    ),
+]
+NumGpus = Annotated[
+    int | None,
+    typer.Option(
+        "--num-gpus",
+        metavar="N",
+        help="How many of them (default: 1 of the named GPU, else 8).",
+        show_default=False,
+    ),
+]
+Plan = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plan",
+        metavar="NAME",
+        help="Show this plan in the terminal (all: every one); repeatable. JSON has all.",
+        show_default=False,
+    ),
+]
 Backend = Annotated[
     str,
     typer.Option(
@@ -148,3 +175,56 @@ Stop = Annotated[
                  show_default=False),
 ]  # fmt: skip
 IgnoreEos = Annotated[bool, typer.Option("--ignore-eos", help="Go on behind the model's end ids.")]
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="PART", show_default=False,
+                 help="cells, lengths or speed alone; repeatable (default: all three)."),
+]  # fmt: skip
+CellName = Annotated[
+    list[str] | None,
+    typer.Option("--cell", metavar="NAME", show_default=False,
+                 help="One cell of the matrix alone (decode, chunks, ...); repeatable."),
+]  # fmt: skip
+Oracle = Annotated[
+    str | None,
+    typer.Option("--oracle", metavar="NAME", show_default=False,
+                 help="Compare with transformers' class, module by module."),
+]  # fmt: skip
+CheckLayers = Annotated[
+    int | None,
+    typer.Option("--check-layers", metavar="N", min=1, show_default=False,
+                 help="Run cells and lengths on the first N layers; speed at full depth."),
+]  # fmt: skip
+Grid = Annotated[
+    str | None,
+    typer.Option("--grid", metavar="TEXT", show_default=False,
+                 help='Points to time: "batch=1,8;input=128;output=64" (default: by device).'),
+]  # fmt: skip
+LoadKind = Annotated[
+    str,
+    typer.Option("--load", metavar="KIND",
+                 help="burst, fixed:RATE or poisson:RATE in requests per second."),
+]  # fmt: skip
+Repeats = Annotated[
+    int, typer.Option("--repeats", metavar="N", min=1, help="Timed runs of every grid point.")
+]
+LongestPrompt = Annotated[
+    int | None,
+    typer.Option("--max-context", metavar="N", min=1, show_default=False,
+                 help="Longest prompt of the length sweep (default: by device)."),
+]  # fmt: skip
+BoundsFile = Annotated[
+    Path | None,
+    typer.Option("--bounds", metavar="FILE", show_default=False,
+                 help="YAML of bounds: 'tpot_ms: 20', 'output_throughput@b8-i128-o64: 900'."),
+]  # fmt: skip
+Baseline = Annotated[
+    Path | None,
+    typer.Option("--baseline", metavar="FILE", show_default=False,
+                 help="An earlier report.json to compare with; regressions are marked."),
+]  # fmt: skip
+ReportFolder = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", show_default=False,
+                 help="Write report.json, report.md and report.html into this folder."),
+]  # fmt: skip

@@ -37,3 +37,17 @@ def weights_progress(console: Console) -> Iterator[Callable[[int, int, str], Non
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("weights", total=None, visible=False)
         yield lambda here, total, shard: bar.update(task, completed=here, total=total, visible=True)
+
+
+@contextmanager
+def steps_progress(console: Console) -> Iterator[Callable[[int, int, str], None] | None]:
+    """Yields a callback (steps done, steps in all, the next one); None where nobody watches."""
+    if not console.is_terminal:
+        yield None
+        return
+    columns = BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}")
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total, name: bar.update(
+            task, completed=done, total=total, description=name
+        )

@@ -91,7 +91,7 @@ def run(
         max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p, top_k=top_k,
         seed=seed, stop=tuple(stop or ()),
     )  # fmt: skip
-    with _interruptible(model):
+    with interruptible(model):
         with weights_progress(errors()) as progress:
             opened = open_model(
                 model, quant=quant, backend=backend, dummy=dummy, seed=seed, layers=layers,
@@ -169,13 +169,15 @@ def _asks(
 
 
 @contextmanager
-def _interruptible(model: str) -> Iterator[None]:
+def interruptible(model: str, command: str = "run") -> Iterator[None]:
+    """Ctrl-C before there is a result says so."""
     try:
         yield
     except KeyboardInterrupt:
+        doing = "loaded" if command == "run" else "validated"
         raise Interrupted(
-            f"interrupted while {model} was being loaded; nothing was written",
-            hint=f"day0 run {model} starts from the beginning",
+            f"interrupted while {model} was being {doing}; nothing was written",
+            hint=f"day0 {command} {model} starts from the beginning",
         ) from None
 
 

@@ -1,5 +1,7 @@
 """What a layer keeps between steps."""
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from day0.ir.tensor import TensorSpec
@@ -46,3 +48,9 @@ class CacheSpec:
         if self.growth == "pooled":
             return num_tokens // self.every
         return 1
+
+
+def page_size(caches: Iterable[CacheSpec], least: int = 16) -> int:
+    """Tokens of a page: the smallest multiple of every pool size that is at least `least`."""
+    pools = math.lcm(*(cache.every for cache in caches if cache.growth == "pooled"), 1)
+    return pools * max(1, -(-least // pools))

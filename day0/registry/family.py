@@ -6,6 +6,7 @@ from typing import Any
 
 from day0.errors import NotSupported
 from day0.ir.tensor import TensorSpec
+from day0.registry.ways import Way
 
 
 class IllegalAttribute(NotSupported, ValueError):
@@ -160,6 +161,10 @@ def _no_entries(shapes: Shapes, context: Context) -> Mapping[str, float]:
     return {}
 
 
+def _no_ways(shapes: Shapes) -> tuple[Way, ...]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
     """Slots ending in "?" are optional, in "*" any number under that stem (a0, a1, ...).
@@ -169,6 +174,11 @@ class Family:
     of a weight that the step's rows touch (1 where not named): experts hit. `whole`: weight slots
     that hold whole numbers; all others hold real ones. `rowwise`: a row of the outputs depends on
     the same row of the inputs and on nothing else of the step, not even its position.
+
+    `ways`: how ranks may share the op; without one each of them does all of it. `sums`: inputs in
+    which the op is linear, so that partial sums may pass through it. `transition`: elements of
+    the map that a segment of a sequence applies to the recurrent state, by which the state is
+    handed on to the next segment's rank.
     """
 
     name: str
@@ -185,6 +195,9 @@ class Family:
     impls: tuple[Impl, ...] = ()
     whole: tuple[str, ...] = ()
     rowwise: bool = False
+    ways: Callable[[Shapes], tuple[Way, ...]] = _no_ways
+    sums: tuple[str, ...] = ()
+    transition: Callable[[Shapes], int] | None = None
 
     def complete(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
         """Attributes with defaults filled in; ValueError for unknown, missing or illegal ones."""

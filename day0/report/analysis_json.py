@@ -9,11 +9,13 @@ from day0.analysis.checklist import answered
 from day0.analysis.cost import Cost
 from day0.analysis.inventory import Entry
 from day0.analysis.layers import layer_view
+from day0.analysis.parallel.plan import plan_of
 from day0.analysis.proof import Proof
 from day0.ir.fact import Fact, Finding
 from day0.ir.graph import Graph
 from day0.ir.op import Op
 from day0.ir.tensor import TensorSpec
+from day0.report.parallel_json import parallel
 from day0.report.schema import ANALYSIS_SCHEMA
 
 PLOTTED = 131_072  # tokens, where a model states no context length
@@ -112,6 +114,7 @@ def _parts(analysis: Analysis) -> dict[str, Any]:
             "conflicts": [finding.message for finding in analysis.quant.conflicts],
         },
         "recipe": analysis.recipe.name,
+        "parallel": parallel(plan_of(analysis)),
         "cost": {name: _cost(cost) for name, cost in analysis.costs.items()},
         "findings": [_finding(finding) for finding in analysis.findings],
         "read": list(analysis.read),

@@ -122,8 +122,7 @@ def cache_write(op: Op, storage: Storage) -> Call:
     values = [value for _, value in op.inputs]
 
     def write(frame: Frame) -> None:
-        for (part, _), value in zip(cache.parts, values, strict=True):
-            storage.write_rows(cache, part, frame.step, frame.values[value])
+        storage.write_entries(cache, frame.step, [frame.values[value] for value in values])
 
     return Call(
         op=op,

@@ -70,6 +70,11 @@ class Engine:
             request.finish = "cancelled"
 
     @property
+    def running(self) -> tuple[Request, ...]:
+        """The requests that hold a slot."""
+        return tuple(self._running)
+
+    @property
     def busy(self) -> bool:
         return bool(self._waiting or self._running)
 

@@ -1,6 +1,5 @@
 """The two resources of the engine, pages and slots. Number 0 is padding, owned by nobody."""
 
-import math
 from collections.abc import Iterable
 
 from day0.ir.cache import CacheSpec
@@ -45,12 +44,6 @@ def paged(cache: CacheSpec) -> bool:
 def span_of(cache: CacheSpec) -> int:
     """The page table a paged cache uses: 0 for all tokens, else its window."""
     return cache.span if cache.growth == "window" else 0
-
-
-def page_size(caches: Iterable[CacheSpec], least: int = 16) -> int:
-    """Tokens of a page: the smallest multiple of every pool size that is at least `least`."""
-    pools = math.lcm(*(cache.every for cache in caches if cache.growth == "pooled"), 1)
-    return pools * max(1, -(-least // pools))
 
 
 def spans(caches: Iterable[CacheSpec]) -> tuple[int, ...]:

@@ -26,7 +26,7 @@ def run_json(
     opened, outputs = loaded.opened, serving.outputs
     timings = [output.timing for output in outputs]
     earlier = [output.timing for output in before]
-    peak, peak_of = _peak_memory(opened.device)
+    peak, peak_of = peak_memory(opened.device)
     return {
         "schema": SCHEMA,
         "model": {
@@ -69,7 +69,7 @@ def run_json(
     }
 
 
-def _peak_memory(device: str) -> tuple[int | None, str]:
+def peak_memory(device: str) -> tuple[int | None, str]:
     """Bytes, and of what: torch's allocations on the GPU, or all that the process held."""
     if device.startswith("cuda"):
         return torch.cuda.max_memory_allocated(device), "device"

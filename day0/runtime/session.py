@@ -9,7 +9,7 @@ import torch
 from day0.checkpoint.headers import Headers
 from day0.errors import Day0Error
 from day0.ir import format as formats
-from day0.ir.cache import CacheSpec
+from day0.ir.cache import CacheSpec, page_size
 from day0.ir.graph import Model
 from day0.ir.recipe import Recipe
 from day0.ir.weight import Weight
@@ -22,7 +22,7 @@ from day0.runtime.codes import Coding, coding
 from day0.runtime.emulate import Rounding, by_part, rounding
 from day0.runtime.engine import Engine, Event, Limits, graph_inputs
 from day0.runtime.loader import DTYPES, Dummy, Files, load
-from day0.runtime.pools import page_size, spans
+from day0.runtime.pools import spans
 from day0.runtime.program import Program, Watch
 from day0.runtime.request import Request
 from day0.runtime.sampling import Sampling
@@ -84,6 +84,14 @@ class Session:
 
         # steps are made on the CPU: `run` places them, or puts them into a graph's buffers
         return Engine(run, self.limits, torch.device("cpu"), history=self.history)
+
+    @property
+    def device(self) -> torch.device:
+        return self._device
+
+    def weight(self, name: str) -> torch.Tensor | None:
+        """A weight as it is held; None for a name that nothing uses."""
+        return self._weights.get(name)
 
     @property
     def history(self) -> int:

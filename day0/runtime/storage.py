@@ -117,6 +117,23 @@ class Storage:
         new = (value != before).flatten(1).any(-1) if value.numel() else before.new_zeros(0).bool()
         self._put(cache, part, history.index[new], value[new])
 
+    def write_entries(self, cache: CacheSpec, step: Step, values: list[torch.Tensor]) -> None:
+        """Each row's parts at its position; two plain ones (keys and values) by one launch."""
+        parts = self.parts[cache.name]
+        pages = [parts[part] for part, _ in cache.parts]
+        as_they_are = all(
+            to.is_cuda and to.dtype == value.dtype for to, value in zip(pages, values, strict=True)
+        )
+        if len(pages) == 2 and as_they_are and not self.roundings.get(cache.name):
+            cache_write.cache_write(
+                values[0].flatten(1), pages[0].flatten(2), x_1=values[1].flatten(1),
+                pages_1=pages[1].flatten(2), table=step.tables[span_of(cache)],
+                positions=step.positions, seq=step.seq,
+            )  # fmt: skip
+            return
+        for (part, _), value in zip(cache.parts, values, strict=True):
+            self.write_rows(cache, part, step, value)
+
     def write_rows(self, cache: CacheSpec, part: str, step: Step, value: torch.Tensor) -> None:
         """Each row's entry at its position; rows that fall out of a window are not kept."""
         size, table = self.page_size, step.tables[span_of(cache)]

@@ -22,15 +22,15 @@ OPS = (
     "mla",
     "hyper_connection",
     "sparse_mla",
+    "gqa",
+    "sparse_gqa",
+    "indexer",
 )
 
 # Folders with definitions alone: nothing to compare them with here, so no cases either.
 DEFINITIONS = (
     "compress",
-    "gqa",
-    "indexer",
     "ngram_embedding",
     "sampling",
     "shared_kv",
-    "sparse_gqa",
 )

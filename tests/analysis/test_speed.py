@@ -79,6 +79,14 @@ def test_from_the_config_alone(k3_config: Path) -> None:
     assert figures.memory < 150
 
 
+def test_all_plans_from_the_config(k3_config: Path) -> None:
+    """The JSON has every plan (issue 7)."""
+    slow = slowed()
+    figures = measure("analyze", str(k3_config), "--format", "json")
+    assert figures.cpu < 1.5 * max(slow, slowed())
+    assert figures.memory < 200
+
+
 @pytest.mark.slow
 def test_kimi_k3_with_all_its_headers(corpus: Path, tmp_path: Path) -> None:
     folder = tmp_path / "k3"

@@ -12,7 +12,7 @@ from day0.analysis.analyze import analyze
 from day0.report.analysis_json import to_json
 from tests.corpus import ROOT
 
-# DESIGN section 5, without the keys that belong to plans.
+# DESIGN section 5, without the keys of plans that are not made yet.
 KEYS: dict[str, tuple[str, ...]] = {
     "model": ("id", "revision", "architectures", "model_type", "dtype", "context_length"),
     "params": ("total", "active", "embedding", "by_role"),
@@ -24,6 +24,8 @@ KEYS: dict[str, tuple[str, ...]] = {
     "semantics": ("settled", "assumed"),
     "config": ("unread_keys",),
     "quant": ("stored", "coverage", "conflicts"),
+    "parallel": ("gpu", "num_gpus", "assumed", "recommended", "tensor_parallel", "legal",
+                 "illegal", "sequence"),
 }  # fmt: skip
 ROWS: dict[str, tuple[str, ...]] = {
     "layers": ("index", "mixer", "ffn", "residual"),

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from day0.ir.cache import CacheSpec
+from day0.ir.cache import CacheSpec, page_size
 from day0.ir.tensor import TensorSpec
-from day0.runtime.pools import Pool, first_kept, page_size, paged, span_of, spans
+from day0.runtime.pools import Pool, first_kept, paged, span_of, spans
 
 
 def cache(growth: str, **fields) -> CacheSpec:

@@ -2,6 +2,7 @@
 
 from day0.registry.families.glu import ATTRS
 from day0.registry.family import Context, Family, Impl, Shapes, number, reference
+from day0.registry.ways import Cut, Way
 
 
 def distinct(num_experts: int, top_k: int, rows: int, local: int | None = None) -> float:
@@ -42,6 +43,24 @@ def _limits(shapes: Shapes) -> tuple[str, ...]:
     return (*reasons, f"matrices in {' and '.join(sorted(runs))} (takes one)") if mixed else reasons
 
 
+def _ways(shapes: Shapes) -> tuple[Way, ...]:
+    """Every expert cut along its inner channels, or whole experts dealt out, at most one more on
+    some ranks than on others."""
+    inner = int(shapes.weights["gate"].dims[1])
+    dims = {"gate": 1, "up": 1, "down": 2, "gate_bias": 1, "up_bias": 1}
+    own = tuple((slot, dim) for slot, dim in dims.items() if slot in shapes.weights)
+    channels = Cut(units=inner, what="inner channels", weights=own)
+    experts = Cut(
+        units=shapes.attrs["num_experts"],
+        what="experts",
+        weights=tuple((slot, 0) for slot in shapes.weights),
+    )
+    return (
+        Way(name="channels", cuts=(channels,), yields="partial"),
+        Way(name="experts", cuts=(experts,), yields="partial", axis="ep", padded=True),
+    )
+
+
 FAMILY = Family(
     name="experts",
     rowwise=True,
@@ -54,6 +73,7 @@ FAMILY = Family(
     infer=lambda s: {"y": s.inputs["x"]},
     flops=_flops,
     share=_share,
+    ways=_ways,
     impls=(
         reference("day0_kernels.experts.reference:experts"),
         Impl(

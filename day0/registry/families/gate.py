@@ -1,6 +1,15 @@
 """y = x * activation(g), elementwise or one g per head."""
 
-from day0.registry.family import Family, Impl, number, reference, word
+from day0.registry.family import Family, Impl, Shapes, number, reference, word
+from day0.registry.ways import Way, channels
+
+
+def _ways(shapes: Shapes) -> tuple[Way, ...]:
+    width, count = shapes.width("x"), shapes.attrs["num_heads"]
+    if count == 1:  # one number for the whole row
+        return (channels(width, ("x",)),)
+    return (channels(width, ("x", "gate"), group=width // count if count else 1),)
+
 
 FAMILY = Family(
     name="gate",
@@ -11,6 +20,8 @@ FAMILY = Family(
     attrs={"activation": word("sigmoid", "silu", "softplus", "none"), "num_heads": number(0)},
     infer=lambda s: {"y": s.inputs["x"]},
     flops=lambda s, c: 4.0 * s.width("x"),
+    ways=_ways,
+    sums=("x",),
     impls=(
         reference("day0_kernels.basic.reference:gate"),
         Impl(

@@ -2,6 +2,7 @@
 
 from day0.ir.tensor import TensorSpec
 from day0.registry.family import Context, Family, Impl, Shapes, number, real, reference
+from day0.registry.ways import Cut, Way
 
 
 def _flops(shapes: Shapes, context: Context) -> float:
@@ -29,6 +30,25 @@ def _triton(phase: str, entry: str, parity: str) -> Impl:
     )
 
 
+def _ways(shapes: Shapes) -> tuple[Way, ...]:
+    """Value heads stay with their key head (field case 7)."""
+    values = Cut(
+        units=shapes.attrs["num_heads"],
+        what="value heads",
+        inputs=("v", "decay", "beta"),
+        weights=(("a_log", 0), ("dt_bias", 0)),
+        caches=(("state", 0),),
+        counts=("num_heads",),
+    )
+    keys = Cut(
+        units=shapes.attrs["num_key_heads"],
+        what="key heads",
+        inputs=("q", "k"),
+        counts=("num_key_heads",),
+    )
+    return (Way(name="heads", cuts=(values, keys), yields="split"),)
+
+
 FAMILY = Family(
     name="gdn",
     what="delta rule with a decay per value head; key heads shared by value heads; state fp32",
@@ -49,6 +69,10 @@ FAMILY = Family(
     },
     flops=_flops,
     entries=lambda s, c: {"state": 2.0} if c.phase == "decode" else {},
+    ways=_ways,
+    transition=lambda s: (
+        s.attrs["num_heads"] * s.attrs["head_dim"] * (s.attrs["head_dim"] + s.attrs["value_dim"])
+    ),
     impls=(
         reference("day0_kernels.gdn.reference:gdn"),
         _triton("prefill", "prefill:gdn_prefill", "gdn/bf16-ragged"),

@@ -1,6 +1,7 @@
 """Gated activation of a feed-forward: f(gate) * up, with the published clamps."""
 
 from day0.registry.family import Attr, Family, Impl, real, reference, word
+from day0.registry.ways import channels
 
 FUNCTIONS = ("silu", "gelu", "gelu_tanh", "relu2", "relu", "swigluoai", "situ")
 
@@ -25,6 +26,7 @@ FAMILY = Family(
     attrs=ATTRS,
     infer=lambda s: {"y": s.inputs["up"]},
     flops=lambda s, c: 6.0 * s.width("up"),
+    ways=lambda s: (channels(s.width("up"), ("gate", "up")),),
     impls=(
         reference("day0_kernels.basic.reference:glu"),
         Impl(

@@ -2,6 +2,7 @@
 
 from day0.ir.tensor import TensorSpec
 from day0.registry.family import Context, Family, Impl, Shapes, number, real, reference, word
+from day0.registry.ways import heads
 
 
 def _flops(shapes: Shapes, context: Context) -> float:
@@ -50,6 +51,17 @@ FAMILY = Family(
     },
     flops=_flops,
     entries=lambda s, c: {"state": 2.0} if c.phase == "decode" else {},
+    ways=lambda s: (
+        heads(
+            s.attrs,
+            ("q", "k", "v", "gate", "beta"),
+            weights=(("a_log", 0), ("dt_bias", 0)),
+            caches=(("state", 0),),
+        ),
+    ),
+    transition=lambda s: (
+        s.attrs["num_heads"] * s.attrs["head_dim"] * (s.attrs["head_dim"] + s.attrs["value_dim"])
+    ),
     impls=(
         reference("day0_kernels.kda.reference:kda_prefill"),
         _triton("prefill", "prefill:kda_prefill", "kda/bf16-ragged"),

@@ -1,6 +1,7 @@
 """Lightning attention: linear attention with one fixed decay per head (arXiv:2401.04658)."""
 
 from day0.registry.family import Family, Impl, Shapes, number, real, reference
+from day0.registry.ways import heads
 
 
 def _limits(shapes: Shapes) -> tuple[str, ...]:
@@ -37,6 +38,9 @@ FAMILY = Family(
     infer=lambda s: {"y": s.inputs["v"]},
     flops=lambda s, c: 5.0 * s.attrs["num_heads"] * s.attrs["head_dim"] ** 2,
     entries=lambda s, c: {"state": 2.0} if c.phase == "decode" else {},
+    ways=lambda s: (heads(s.attrs, ("q", "k", "v"), caches=(("state", 0),)),),
+    # the decay is one number a head
+    transition=lambda s: s.attrs["num_heads"] * (1 + s.attrs["head_dim"] ** 2),
     impls=(
         reference("day0_kernels.lightning.reference:lightning"),
         _triton("prefill", "prefill:lightning_prefill", "lightning/bf16-ragged"),

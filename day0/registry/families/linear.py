@@ -2,6 +2,7 @@
 
 from day0.ir.tensor import TensorSpec
 from day0.registry.family import Family, Impl, Shapes, number, reference
+from day0.registry.ways import Cut, Way
 
 PLAIN = ("fp32", "bf16", "fp16")
 
@@ -40,6 +41,22 @@ def narrow(**attrs: tuple[int, ...]) -> Impl:
     )
 
 
+def _ways(shapes: Shapes) -> tuple[Way, ...]:
+    """A block-diagonal product is cut between its blocks; any other along its outputs or inputs."""
+    out, inner = map(int, shapes.weights["weight"].dims)
+    own = tuple((slot, 0) for slot in shapes.weights)
+    groups = shapes.attrs["groups"]
+    if groups > 1:
+        cut = Cut(units=groups, what="blocks", inputs=("x",), weights=own, counts=("groups",))
+        return (Way(name="blocks", cuts=(cut,), yields="split"),)
+    columns = Cut(units=out, what="outputs", weights=own)
+    rows = Cut(units=inner, what="inputs", inputs=("x",), weights=(("weight", 1),))
+    return (
+        Way(name="columns", cuts=(columns,), yields="split"),
+        Way(name="rows", cuts=(rows,), yields="partial"),
+    )
+
+
 FAMILY = Family(
     name="linear",
     rowwise=True,
@@ -51,6 +68,7 @@ FAMILY = Family(
     attrs={"groups": number(1)},
     infer=_out,
     flops=lambda s, c: 2.0 * s.size("weight"),
+    ways=_ways,
     impls=(
         reference("day0_kernels.basic.reference:linear"),
         Impl(

@@ -2,6 +2,7 @@
 
 from day0.ir.tensor import TensorSpec
 from day0.registry.family import Attr, Context, Family, Impl, Shapes, number, real, reference
+from day0.registry.ways import Way, heads
 
 ATTRS: dict[str, Attr] = {
     "num_heads": number(),
@@ -79,6 +80,11 @@ def paged(*phases: str, entry: str, parity: str) -> Impl:
     )
 
 
+def ways(shapes: Shapes) -> tuple[Way, ...]:
+    """Heads; the latents belong to all of them and stay whole."""
+    return (heads(shapes.attrs, ("q",), weights=tuple((slot, 0) for slot in shapes.weights)),)
+
+
 FAMILY = Family(
     name="mla",
     what="causal softmax attention; keys and values are W_uk c and W_uv c of a cached latent c",
@@ -90,6 +96,7 @@ FAMILY = Family(
     infer=out,
     flops=lambda s, c: absorbing(s) + per_entry(s) * _seen(s, c),
     entries=lambda s, c: {"latent": _seen(s, c)},
+    ways=ways,
     impls=(
         reference("day0_kernels.mla.reference:mla"),
         paged("decode", entry="day0_kernels.mla.decode:mla_paged", parity="mla/bf16"),

@@ -1,6 +1,7 @@
 """RMS norm, in fp32: x * rsqrt(mean x^2 + eps) * w, over groups of channels."""
 
 from day0.registry.family import Family, Impl, Shapes, flag, number, real, reference
+from day0.registry.ways import Way, channels
 
 _MOST = 32768  # channels that one program holds
 
@@ -8,6 +9,15 @@ _MOST = 32768  # channels that one program holds
 def _limits(shapes: Shapes) -> tuple[str, ...]:
     width = shapes.attrs["group"] or shapes.width("x")
     return (f"{width} channels in a group (takes at most {_MOST})",) if width > _MOST else ()
+
+
+def _ways(shapes: Shapes) -> tuple[Way, ...]:
+    """Norms of heads are cut between heads; a norm of the row needs the row."""
+    group, width = shapes.attrs["group"], shapes.width("x")
+    if not group:
+        return ()
+    own = (("weight", 0),) if shapes.size("weight") == width > group else ()
+    return (channels(width, ("x",), group=group, weights=own),)
 
 
 FAMILY = Family(
@@ -20,6 +30,7 @@ FAMILY = Family(
     attrs={"eps": real(), "group": number(0), "zero_centered": flag(False), "scale": real(1.0)},
     infer=lambda s: {"y": s.inputs["x"]},
     flops=lambda s, c: 4.0 * s.width("x"),
+    ways=_ways,
     impls=(
         reference("day0_kernels.basic.reference:rmsnorm"),
         Impl(

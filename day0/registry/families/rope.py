@@ -1,6 +1,7 @@
 """Rotary position embedding on some dims of every head."""
 
 from day0.registry.family import Attr, Family, Impl, flag, number, real, reference, word
+from day0.registry.ways import channels
 
 # Everything a rotary table depends on; families that rotate inside share it.
 TABLE: dict[str, Attr] = {
@@ -29,6 +30,14 @@ FAMILY = Family(
     },
     infer=lambda s: {"y": s.inputs["x"]},
     flops=lambda s, c: 3.0 * s.attrs["num_heads"] * s.attrs["dims"],
+    ways=lambda s: (
+        channels(
+            s.width("x"),
+            ("x",),
+            group=s.width("x") // s.attrs["num_heads"],
+            counts=("num_heads",),
+        ),
+    ),
     impls=(
         reference("day0_kernels.rope.reference:rope"),
         Impl(

@@ -2,6 +2,7 @@
 
 from day0.ir.tensor import TensorSpec
 from day0.registry.family import Context, Family, Shapes, number, real, reference
+from day0.registry.ways import heads
 
 
 def _entries(shapes: Shapes, context: Context) -> dict[str, float]:
@@ -37,5 +38,7 @@ FAMILY = Family(
         4.0 * s.attrs["num_heads"] * s.attrs["head_dim"] * sum(_entries(s, c).values())
     ),
     entries=_entries,
+    # an entry is key and value of all heads
+    ways=lambda s: (heads(s.attrs, ("q",), weights=(("sink", 0),)),),
     impls=(reference("day0_kernels.shared_kv.reference:shared_kv"),),
 )

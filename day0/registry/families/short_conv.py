@@ -1,6 +1,7 @@
 """Causal depthwise convolution over time with a carried tail."""
 
 from day0.registry.family import Context, Family, Impl, Shapes, number, reference, word
+from day0.registry.ways import Way, channels
 
 
 def _entries(shapes: Shapes, context: Context) -> dict[str, float]:
@@ -31,6 +32,11 @@ def _triton(phase: str, parity: str) -> Impl:
     )
 
 
+def _ways(shapes: Shapes) -> tuple[Way, ...]:
+    own = tuple((slot, 0) for slot in shapes.weights)
+    return (channels(shapes.width("x"), ("x",), weights=own, caches=(("tail", 0),)),)
+
+
 FAMILY = Family(
     name="short_conv",
     what="causal depthwise convolution, kernel [channels, 1, K], then activation",
@@ -42,6 +48,7 @@ FAMILY = Family(
     infer=lambda s: {"y": s.inputs["x"]},
     flops=lambda s, c: 2.0 * s.size("weight") + 4.0 * s.width("x"),
     entries=_entries,
+    ways=_ways,
     impls=(
         reference("day0_kernels.short_conv.reference:short_conv"),
         _triton("prefill", "short_conv/bf16-ragged"),

@@ -1,6 +1,7 @@
 """y = cap * tanh(x / cap), or a constant factor on logits."""
 
 from day0.registry.family import Family, Impl, real, reference
+from day0.registry.ways import channels
 
 FAMILY = Family(
     name="softcap",
@@ -11,6 +12,7 @@ FAMILY = Family(
     attrs={"cap": real(None), "scale": real(1.0)},
     infer=lambda s: {"y": s.inputs["x"]},
     flops=lambda s, c: 4.0 * s.width("x"),
+    ways=lambda s: (channels(s.width("x"), ("x",)),),
     impls=(
         reference("day0_kernels.basic.reference:softcap"),
         Impl(

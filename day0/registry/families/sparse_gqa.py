@@ -1,8 +1,12 @@
 """Grouped-head softmax attention over selected tokens or blocks only."""
 
+from dataclasses import replace
+
 from day0.ir.tensor import TensorSpec
-from day0.registry.families.gqa import ATTRS
-from day0.registry.family import Context, Family, Shapes, number, reference
+from day0.registry.families.gqa import ATTRS, FORMATS, paged_limits
+from day0.registry.families.gqa import ways as _heads
+from day0.registry.family import Context, Family, Impl, Shapes, number, reference
+from day0.registry.ways import Way
 
 
 def _selected(shapes: Shapes, context: Context) -> float:
@@ -12,6 +16,23 @@ def _selected(shapes: Shapes, context: Context) -> float:
 def _flops(shapes: Shapes, context: Context) -> float:
     dims = shapes.attrs["head_dim"] + shapes.attrs["value_dim"]
     return 2.0 * shapes.attrs["num_heads"] * dims * _selected(shapes, context)
+
+
+def _paged(shapes: Shapes) -> tuple[str, ...]:
+    groups, lists = shapes.attrs["num_kv_heads"], shapes.attrs["num_lists"]
+    reasons = paged_limits(shapes)
+    if groups % lists:
+        reasons += (f"{lists} lists for {groups} key heads (takes as many heads a list)",)
+    return reasons
+
+
+def _ways(shapes: Shapes) -> tuple[Way, ...]:
+    """A list belongs to the query heads of a key/value head, or to all of them."""
+    (way,) = _heads(shapes)
+    if shapes.attrs["num_lists"] == 1:
+        return (way,)
+    query, keys = way.cuts
+    return (replace(way, cuts=(query, replace(keys, counts=(*keys.counts, "num_lists")))),)
 
 
 FAMILY = Family(
@@ -29,5 +50,16 @@ FAMILY = Family(
     },
     flops=_flops,
     entries=lambda s, c: {"kv": _selected(s, c)},
-    impls=(reference("day0_kernels.sparse_gqa.reference:sparse_gqa"),),
+    ways=_ways,
+    impls=(
+        reference("day0_kernels.sparse_gqa.reference:sparse_gqa"),
+        Impl(
+            backend="triton",
+            entry="day0_kernels.sparse_gqa.attention:sparse_gqa_paged",
+            formats={"kv": FORMATS},
+            limits=_paged,
+            min_capability=(9, 0),
+            parity="sparse_gqa/bf16",
+        ),
+    ),
 )

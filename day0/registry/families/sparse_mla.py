@@ -1,6 +1,6 @@
 """Latent attention over the selected tokens only."""
 
-from day0.registry.families.mla import ATTRS, absorbing, out, paged, per_entry
+from day0.registry.families.mla import ATTRS, absorbing, out, paged, per_entry, ways
 from day0.registry.family import Context, Family, Shapes, number, reference
 
 
@@ -19,6 +19,7 @@ FAMILY = Family(
     infer=out,
     flops=lambda s, c: absorbing(s) + per_entry(s) * _selected(s, c),
     entries=lambda s, c: {"latent": _selected(s, c)},
+    ways=ways,
     impls=(
         reference("day0_kernels.sparse_mla.reference:sparse_mla"),
         paged(

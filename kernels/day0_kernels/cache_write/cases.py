@@ -19,20 +19,23 @@ PAIRS = (
          kernel=f"{_AT}.kernel:cache_write", outputs=("pages",)),
     Pair(name="quantised", reference=f"{_AT}.reference:cache_write_quantised",
          kernel=f"{_AT}.quantised:cache_write_quantised", outputs=("pages", "scale_pages")),
+    Pair(name="both", reference=f"{_AT}.reference:cache_write",
+         kernel=f"{_AT}.kernel:cache_write", outputs=("pages", "pages_1")),
 )  # fmt: skip
 
 
 def _case(name: str, starts: tuple[int, ...], lengths: tuple[int, ...], width: int, tags: str = "",
-          dtype: str = "bf16", page: int = 64, lost: int = 0, heads: int = 1,
+          dtype: str = "bf16", page: int = 64, lost: int = 0, more: int = 0, heads: int = 1,
           mx: bool = False) -> Case:  # fmt: skip
-    """`lost`: leading pages of every sequence that it has no more. FP8: `heads` of `width`
-    channels, tiles of 128 or `mx`."""
+    """`lost`: leading pages of every sequence that it has no more; `more` channels of a second
+    part. FP8: `heads` of `width` channels, tiles of 128 or `mx`."""
     quantised = dtype == "fp8"
+    pair = "quantised" if quantised else ("both" if more else "write")
     return Case(
-        name=name, pair="quantised" if quantised else "write", dtype=dtype,
-        tags=tuple(tags.split()), attrs={"width": width} if quantised else {},
+        name=name, pair=pair, dtype=dtype, tags=tuple(tags.split()),
+        attrs={"width": width} if quantised else {},
         dims={"starts": starts, "lengths": lengths, "width": width, "page": page, "lost": lost,
-              "heads": heads, "mx": mx},
+              "more": more, "heads": heads, "mx": mx},
     )  # fmt: skip
 
 
@@ -50,9 +53,13 @@ CASES = (
         "fp8-mx-decode-B128", tuple(range(128)), (1,) * 128, 128, "bench big graph", "fp8", mx=True
     ),
     _case("fp8-prefill-8192", (0,), (8192,), 512, "bench big", "fp8"),
+    _case("keys-values", (40, 9), (2, 30), 24, "interpret", "fp32", page=16, lost=1, more=1040),
     _case("bf16", (0, 100), (130, 1), 576),
+    _case("bf16-keys-values", (0, 100), (130, 1), 1024, more=1024),
     _case("decode-B128", tuple(range(128)), (1,) * 128, 576, "bench big graph"),
     _case("prefill-8192", (0,), (8192,), 576, "bench big"),
+    _case("keys-values-B128", tuple(range(128)), (1,) * 128, 1024, "bench big graph", more=1024),
+    _case("keys-values-8192", (0,), (8192,), 1024, "bench big", more=1024),
 )
 
 
@@ -83,6 +90,8 @@ def inputs(case: Case, device: str, generator: torch.Generator) -> dict[str, Any
 
     channels, lead = dims["heads"] * dims["width"], (sum(widths) + 1, dims["page"])
     given: dict[str, Any] = {"pages": draw(*lead, channels)}
+    if dims["more"]:
+        given |= {"x_1": draw(len(seq), dims["more"]), "pages_1": draw(*lead, dims["more"])}
     if case.pair == "quantised":
         tiles = dims["heads"] * -(-dims["width"] // (MX_GROUP if dims["mx"] else TILE))
         scales = torch.rand(*lead, tiles, generator=generator, device=device)
@@ -103,7 +112,7 @@ def inputs(case: Case, device: str, generator: torch.Generator) -> dict[str, Any
 def work(case: Case) -> Work:
     """Every row read and written once."""
     dims, size = case.dims, row_dtype(case).itemsize
-    channels = dims["heads"] * dims["width"]
+    channels = dims["heads"] * dims["width"] + dims["more"]
     written = channels * size
     if case.pair == "quantised":
         written = channels + (channels // MX_GROUP if dims["mx"] else 4 * channels // TILE)

@@ -11,17 +11,27 @@ def cache_write(
     table: torch.Tensor,
     positions: torch.Tensor,
     seq: torch.Tensor,
+    x_1: torch.Tensor | None = None,
+    pages_1: torch.Tensor | None = None,
 ) -> None:
-    """Write row t of x [T, C] to entry positions[t] of sequence seq[t].
+    """Write row t of x [T, C] to entry positions[t] of sequence seq[t]; a second part (values
+    beside keys) x_1 [T, C_1] to the same place of its own pages.
 
-    pages [P, S, C]: P pages of S entries, of which page 0 belongs to nobody; table [N, M]: a
-    sequence's pages in order, 0 where it has none (any more): such a row is not kept.
+    pages [P, S, C], pages_1 [P, S, C_1]: P pages of S entries, of which page 0 belongs to nobody;
+    table [N, M]: a sequence's pages in order, 0 where it has none (any more). A row without a page
+    is not kept, nor is one whose position, sequence or page number lies outside the table or the
+    pages: nothing is ever written for it.
     """
-    size = pages.shape[1]
+    size, (count, width) = pages.shape[1], table.shape
     for row, (position, number) in enumerate(zip(positions.tolist(), seq.tolist(), strict=True)):
+        if not (0 <= position < width * size and 0 <= number < count):
+            continue
         page = int(table[number, position // size])
-        if page:
-            pages[page, position % size] = x[row].to(pages.dtype)
+        if not 0 < page < len(pages):
+            continue
+        pages[page, position % size] = x[row].to(pages.dtype)
+        if x_1 is not None and pages_1 is not None:
+            pages_1[page, position % size] = x_1[row].to(pages_1.dtype)
 
 
 def cache_write_quantised(

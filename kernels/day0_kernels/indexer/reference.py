@@ -42,30 +42,49 @@ def indexer(
     the row's last closed pool; "block": numbers of pools or blocks. Of equal scores the lower
     number wins.
     """
-    stored = pool in ("softmax", "mean")
-    per_pick = block if stored and unit == "token" else 1
-    picks = (top_k - (block - 1 if tail else 0)) // per_pick
     dtype = wide(q)
     for rows, entries, at in histories(cu_seqlens, cu_history, history_first):
-        where, keys = positions[rows], entry[entries].to(dtype)
-        tokens, count = len(where), len(keys)
-        queries = q[rows].to(dtype).view(tokens, num_heads, head_dim)
-        scores = torch.einsum("tnd,sd->tns", queries, keys)
-        scores = F.relu(scores) if relu else scores
-        if head_weights is not None:
-            scores = scores * head_weights[rows].to(dtype).unsqueeze(-1)
-        scores = scores.view(tokens, num_lists, num_heads // num_lists, count).sum(2) * scale
-        seen = closed(where, at, count, block) if stored else causal(where, at, count)
-        scores = scores.masked_fill(~seen.unsqueeze(1), float("-inf"))  # [t, lists, s]
-        if pool == "max":
-            scores, at = _blocks(scores, where, at, block, local_blocks)
-        best = _best(scores, picks) + at  # [t, lists, picks], numbers from `at` on, below it: none
-        best = best.masked_fill(best < at, -1)
-        if per_pick > 1:
-            best = _tokens_of(best, block)
-        if tail:
-            best = torch.cat((best, _tail(where, block, num_lists)), dim=-1)
-        selected[rows] = _packed(best, top_k).flatten(1).to(selected.dtype)
+        selected[rows] = chosen(
+            q[rows].to(dtype), entry[entries].to(dtype), positions[rows], at,
+            None if head_weights is None else head_weights[rows].to(dtype),
+            num_heads=num_heads, top_k=top_k, scale=scale, relu=relu, pool=pool, block=block,
+            unit=unit, tail=tail, local_blocks=local_blocks, num_lists=num_lists,
+        ).to(selected.dtype)  # fmt: skip
+
+
+def picks_of(*, top_k: int, pool: str, block: int, unit: str, tail: bool) -> tuple[int, int]:
+    """(entries or blocks that a list of `top_k` numbers picks by score, numbers of each)."""
+    each = block if pool in ("softmax", "mean") and unit == "token" else 1
+    return (top_k - (block - 1 if tail else 0)) // each, each
+
+
+def chosen(
+    q: torch.Tensor, keys: torch.Tensor, positions: torch.Tensor, first: int,
+    head_weights: torch.Tensor | None, *, num_heads: int, top_k: int, scale: float, relu: bool,
+    pool: str, block: int, unit: str, tail: bool, local_blocks: int, num_lists: int,
+) -> torch.Tensor:  # fmt: skip
+    """[t, lists * top_k] for rows of one sequence, whose entries `first`, ... are `keys` [s, d]."""
+    picks, each = picks_of(top_k=top_k, pool=pool, block=block, unit=unit, tail=tail)
+    tokens, count, at = len(positions), len(keys), first
+    scores = torch.einsum("tnd,sd->tns", q.view(tokens, num_heads, -1), keys)
+    scores = F.relu(scores) if relu else scores
+    if head_weights is not None:
+        scores = scores * head_weights.unsqueeze(-1)
+    scores = scores.view(tokens, num_lists, num_heads // num_lists, count).sum(2) * scale
+    if pool in ("softmax", "mean"):
+        seen = closed(positions, at, count, block)
+    else:
+        seen = causal(positions, at, count)
+    scores = scores.masked_fill(~seen.unsqueeze(1), float("-inf"))  # [t, lists, s]
+    if pool == "max":
+        scores, at = _blocks(scores, positions, at, block, local_blocks)
+    best = _best(scores, picks) + at  # [t, lists, picks], numbers from `at` on, below it: none
+    best = best.masked_fill(best < at, -1)
+    if each > 1:
+        best = _tokens_of(best, block)
+    if tail:
+        best = torch.cat((best, _tail(positions, block, num_lists)), dim=-1)
+    return _packed(best, top_k).flatten(1)
 
 
 def _blocks(

@@ -1,0 +1,1 @@
+"""The cells of the consistency matrix, a file for each kind."""

@@ -1,0 +1,102 @@
+"""Known sequences through the engine: what any step gave is recorded, and the next token is the
+sequence's own, whatever the logits say."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from day0.runtime.capture import Padding
+from day0.runtime.engine import Engine, Limits
+from day0.runtime.request import Request
+from day0.runtime.sampling import Sampling
+from day0.runtime.session import Session
+from day0.runtime.step import Step
+from day0.validate.direct import CPU, Look, Owner, Rows, record
+from day0.validate.sequences import Known
+
+PAD = 3  # rows beyond the batch
+
+
+class Served:
+    """An engine over a session's caches. `padded`: every decode step is padded as CUDA graphs are,
+    and before it the padding alone is run, as while a graph is captured."""
+
+    def __init__(
+        self,
+        session: Session,
+        sequences: Mapping[int, Known],
+        *,
+        limits: Limits | None = None,
+        look: Look | None = None,
+        padded: bool = False,
+    ) -> None:
+        self.session = session
+        self.sequences = sequences
+        self.limits = limits or session.limits
+        self.rows: Rows = {number: {} for number in sequences}
+        self.requests: dict[int, Request] = {}
+        self._look = look
+        self._padded = padded
+        self._engine = Engine(self._run, self.limits, CPU, history=session.history)
+
+    def serve(self, numbers: Sequence[int]) -> Rows:
+        """All of them, in this order, until each is at its end."""
+        for number in numbers:
+            one = self.sequences[number]
+            sampling = Sampling(max_new_tokens=len(one.ids) - one.prompt + 1)
+            self.requests[number] = self._engine.add(one.ids[: one.prompt], sampling)
+        for _ in self._engine.serve():
+            pass
+        return self.rows
+
+    @property
+    def preemptions(self) -> int:
+        return sum(request.preemptions for request in self.requests.values())
+
+    def _run(self, step: Step, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        owners = self._owners(step)
+        session, look, width = self.session, self._look, step.num_rows
+        if self._padded and step.phase == "decode":
+            step, inputs = self._with_padding(step, inputs)
+        found = session.run(
+            step,
+            inputs,
+            watch=None if look is None else lambda call, frame: look(call, frame, owners),
+        )[session.logits_name]
+        found = found[:width] if step.phase == "decode" else found
+        record(self.rows, found, owners)
+        forced = torch.zeros_like(found)
+        for row, owner in enumerate(owners):
+            ids, end = self.sequences[owner.number].ids, owner.start + owner.length
+            forced[row, ids[end] if end < len(ids) else 0] = 1
+        return forced
+
+    def _owners(self, step: Step) -> tuple[Owner, ...]:
+        at = {request.slot: request for request in self._engine.running}
+        number_of = {request.number: number for number, request in self.requests.items()}
+        return tuple(
+            Owner(number=number_of[at[slot].number], start=start, first=first, length=length)
+            for slot, start, first, length in zip(
+                step.slot.tolist(),
+                step.start.tolist(),
+                step.cu_seqlens.tolist(),
+                step.length.tolist(),
+                strict=False,
+            )
+        )
+
+    def _with_padding(
+        self, step: Step, inputs: Mapping[str, torch.Tensor]
+    ) -> tuple[Step, dict[str, torch.Tensor]]:
+        rows = step.num_sequences + PAD
+        widths = {span: table.shape[1] + 1 for span, table in step.tables.items()}
+        padding = Padding(rows, widths, CPU)
+        buffers = {
+            name: torch.zeros(rows, *value.shape[1:], dtype=value.dtype)
+            for name, value in inputs.items()
+        }
+        self.session.run(padding.step, buffers, watch=lambda call, frame: None)
+        padding.fill(step)
+        for name, value in inputs.items():
+            buffers[name][: len(value)] = value
+        return padding.step, buffers
