@@ -9,12 +9,13 @@ import torch
 
 from day0.catalog.entry import entry_called, model_of
 from day0.checkpoint.load import load
+from day0.ir.cache import page_size
 from day0.ir.graph import Model
 from day0.ir.recipe import RECIPES
 from day0.models.cut import cut
 from day0.models.read import read_model
 from day0.passes.lower import Lowered, Target, lower
-from day0.runtime.pools import page_size, span_of
+from day0.runtime.pools import span_of
 from day0.runtime.program import Program
 from day0.runtime.storage import Storage
 from day0_kernels.index import REFERENCES

@@ -13,7 +13,6 @@ from day0.registry.family import (
     word,
 )
 
-
 SCALED, SCALED_DIM = ("mxfp8", "fp8_t128"), 128  # keys with scales
 
 
