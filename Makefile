@@ -4,6 +4,7 @@
 PYTHON  ?= python3
 WORKERS ?= 2
 CORPUS  ?= ../shared/corpus
+REPORT  ?= demo-report
 
 VENV := .venv
 RUN  := $(VENV)/bin/python
@@ -15,7 +16,7 @@ FAST := not slow and not hf and not gpu and not multi_gpu
 .PHONY: help demo test check lint format catalog compat clean
 
 help:
-	@echo "make demo     analyse the embedded demo model and a catalog entry, and run the demo"
+	@echo "make demo     analyse the demo model and a catalog entry, run and validate the demo"
 	@echo "make test     ruff, pyright and all tests that this machine can run"
 	@echo "make check    ruff and the fast tests, under a minute"
 	@echo "make lint     ruff and pyright"
@@ -28,6 +29,8 @@ demo: $(VENV)/.ready
 	@$(RUN) -m day0 analyze demo
 	@$(RUN) -m day0 analyze catalog:zai-org--glm-5.3-flash
 	@$(RUN) -m day0 run demo --max-new-tokens 16
+	@$(RUN) -m day0 validate demo --device cpu --max-context 80 --repeats 2 \
+	  --grid "batch=1,4;input=16,32;output=8" --out $(REPORT)
 
 test: lint
 	$(PYTEST)

@@ -10,9 +10,10 @@ from typing import Any
 
 from day0.analysis.checklist import CONDITIONS
 from day0.analysis.checks import CHECKS
+from day0.analysis.graph_checks import NAMED
 from day0.ir.cache import GROWTHS
 from day0.ir.recipe import RECIPES
-from day0.registry.index import NAMES
+from day0.registry.index import NAMES, family
 
 REQUIRED = ("id", "ask", "why", "proof")
 BOUNDS = ("at_most", "at_least")
@@ -114,6 +115,9 @@ def unresolved(proof: str, root: Path) -> str:
         if key == "facts":
             known = any(fnmatchcase(path, check) or fnmatchcase(check, path) for path in facts())
             return "" if known else f"no mechanism settles a fact {check}"
+        kind, _, name = target.rpartition(".")
+        if kind in NAMED:
+            return "" if name in named(kind) else f"no operator family has {name}"
         return "" if not check or target in CHECKS else f"{target} is no check of day0.analysis"
     if kind == "metric" and "@" in target:
         return _kernel_metric(target, root)
@@ -121,6 +125,15 @@ def unresolved(proof: str, root: Path) -> str:
         names = _stated(root / "day0" / "validate" / "metrics.py", "METRICS", METRICS)
         return "" if target in names else f"{target} is no metric of run or validate"
     return f"proof {proof!r} must begin with test:, metric: or analysis:"
+
+
+@cache
+def named(kind: str) -> frozenset[str]:
+    """Attributes or slots of all families, as `graph.attr` and `graph.slot` ask for them."""
+    kinds = [family(name) for name in NAMES]
+    if kind == "graph.attr":
+        return frozenset(name for one in kinds for name in one.attrs)
+    return frozenset(slot.rstrip("?*") for one in kinds for slot in (*one.inputs, *one.weights))
 
 
 @cache

@@ -1,5 +1,6 @@
 """The README tells the truth: its outputs come from runs, its files and commands exist."""
 
+import os
 import re
 import subprocess
 import sys
@@ -21,10 +22,11 @@ def test_something_is_shown() -> None:
 
 
 @pytest.mark.parametrize(("command", "shown"), SHOWN, ids=[command for command, _ in SHOWN])
-def test_outputs_come_from_runs(command: str, shown: str) -> None:
+def test_outputs_come_from_runs(command: str, shown: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "day0", *command.split()],
-        cwd=ROOT,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "kernels")))},
         capture_output=True,
         text=True,
         check=True,

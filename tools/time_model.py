@@ -107,6 +107,7 @@ def main() -> None:
     parser.add_argument("--new", type=int, default=33)
     parser.add_argument("--layers", type=int)
     parser.add_argument("--quant", default="bf16")
+    parser.add_argument("--without", nargs="*", default=[], help="passes to leave out")
     parser.add_argument("--kernels", type=int, default=16, help="rows of each graph's profile")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
@@ -115,7 +116,7 @@ def main() -> None:
     context = max(context, -(-(given.long_prompt + given.new) // max(given.batch)))
     model = day0.load(
         given.model, quant=given.quant, dummy=True, layers=given.layers, max_context=context,
-        max_batch=max(given.batch),
+        max_batch=max(given.batch), without=given.without,
     )  # fmt: skip
     rows = []
     for batch in given.batch:
@@ -129,6 +130,7 @@ def main() -> None:
         "model": given.model,
         "layers": len(model.session.model.spec.layers),
         "recipe": given.quant,
+        "without": given.without,
         "date": date.today().isoformat(),
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,

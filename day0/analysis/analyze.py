@@ -1,11 +1,11 @@
 """The one entry: a checkpoint (or a catalog entry) -> Analysis."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from day0.analysis import caches, inventory, quant_audit
+from day0.analysis import caches, inventory, quant_audit, quant_lists
 from day0.analysis import params as parameters
 from day0.analysis.cost import Cost
 from day0.analysis.cost import totals as cost_totals
@@ -53,11 +53,16 @@ class Analysis:
     new_fraction: inventory.NewFraction
     cache_totals: caches.CacheTotals
     quant: quant_audit.QuantAudit
-    quant_source: str
+    quant_config: QuantConfig | None
     costs: Mapping[str, Cost]
     unread_keys: tuple[str, ...]
     read: tuple[str, ...]
     findings: tuple[Finding, ...]
+
+    @property
+    def quant_source(self) -> str:
+        """Where the checkpoint says how it is quantised; "" where nothing says it."""
+        return "" if self.quant_config is None else self.quant_config.source
 
     @property
     def assumed(self) -> tuple[Fact, ...]:
@@ -157,7 +162,8 @@ def _finish(
     entries = inventory.inventory(model, recipe, capability=capability)
     audit = _audit(model, headers, quant)
     gaps = [] if headers is None else uneven(model, headers.tensors, proof.missing)
-    found = (*findings, *proof.findings, *gaps, *audit.conflicts, *_assumed(model))
+    narrow = _without_units(model, recipe, planned)
+    found = (*findings, *proof.findings, *gaps, *audit.conflicts, *narrow, *_assumed(model))
     return Analysis(
         id=id,
         revision=revision,
@@ -174,7 +180,7 @@ def _finish(
         new_fraction=inventory.new_fraction(entries),
         cache_totals=caches.totals(model),
         quant=audit,
-        quant_source="" if quant is None else quant.source,
+        quant_config=quant,
         costs=cost_totals(model, recipe, CONTEXTS),
         unread_keys=unread,
         read=read,
@@ -198,7 +204,24 @@ def _audit(
             if header is not None:
                 dtype = header.dtype
             rows.append((weight.name, leaf, dtype, elements))
-    return quant_audit.audit(rows, quant, tensors)
+    audit = quant_audit.audit(rows, quant, tensors)
+    if tensors is None:
+        return audit
+    return replace(audit, conflicts=(*audit.conflicts, *quant_lists.fusions(model, quant)))
+
+
+def _without_units(model: Model, recipe: Recipe, planned: Machine) -> list[Finding]:
+    """Formats of the recipe that the stated GPU can only widen."""
+    if not planned.stated:
+        return []
+    runs = {recipe.weight(weight) for weight in model.weights.values()}
+    slow = [one for one in quant_lists.capabilities(sorted(runs), planned.gpu)
+            if one.units == "bf16"]  # fmt: skip
+    if not slow:
+        return []
+    message = f"{planned.gpu.name} has no matrix units for formats of recipe {recipe.name}"
+    evidence = tuple(f"{one.format}: {one.words}" for one in slow)
+    return [Finding(code="quant.hardware", severity="warning", message=message, evidence=evidence)]
 
 
 def _assumed(model: Model) -> list[Finding]:

@@ -12,7 +12,8 @@ from typing import Any
 
 import yaml
 
-from day0.analysis.checks import Answer, Scope, ask
+from day0.analysis.answers import Answer, Scope
+from day0.analysis.checks import ask
 from day0.analysis.measured import NOTHING, Measured
 from day0.registry.index import added_checklists
 from day0.resources import folder

@@ -56,7 +56,7 @@ def inventory(
     graph = model.graphs["main"]
     found: dict[tuple[Any, ...], list[Op]] = {}
     for op in graph.ops:
-        found.setdefault(_key(op, model, graph), []).append(op)
+        found.setdefault(_key(op, model, graph, recipe), []).append(op)
     entries = []
     counted: set[str] = set()
     for ops in found.values():
@@ -111,8 +111,10 @@ def new_fraction(entries: tuple[Entry, ...]) -> NewFraction:
     )
 
 
-def _key(op: Op, model: Model, graph: Graph) -> tuple[Any, ...]:
-    weights = tuple((slot, model.weights[name].spec) for slot, name in op.weights)
+def _key(op: Op, model: Model, graph: Graph, recipe: Recipe) -> tuple[Any, ...]:
+    own = [(slot, model.weights[name]) for slot, name in op.weights]
+    # A router and another matrix of its shape run in different formats.
+    weights = tuple((slot, weight.spec, recipe.weight(weight)) for slot, weight in own)
     caches = tuple((use.slot, use.mode, model.caches[use.cache].parts) for use in op.caches)
     values = tuple((slot, graph.values[value]) for slot, value in op.inputs)
     return op.family, op.attrs, weights, caches, values

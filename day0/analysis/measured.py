@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from day0.analysis.checks import Answer
+from day0.analysis.answers import Answer
 from day0.errors import Day0Error
 
 RUN, REPORT = "day0.run/1", "day0.report/1"

@@ -125,7 +125,8 @@ def worklist(analysis: Analysis) -> WorkList:
 def identifier(text: str, length: int = 64) -> str:
     """`text` as a lower-case Python name of at most so many letters; "model" where nothing is left
     of it."""
-    name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower()[:length] or "model"
+    name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower()[:length].rstrip("_")
+    name = name or "model"
     return f"m_{name}" if name[0].isdigit() or keyword.iskeyword(name) else name
 
 
@@ -175,7 +176,7 @@ def _unknown(
     weights = tuple(_tensors(shapes, prefix, analysis.model))
     return NewOperator(
         stem=_free(
-            f"{name}_{identifier(module)}", lambda stem: stem in taken or index.exists(stem)
+            f"{name}_{identifier(module, 20)}", lambda stem: stem in taken or index.exists(stem)
         ),
         family="",
         module=module,

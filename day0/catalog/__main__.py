@@ -1,4 +1,5 @@
-"""make catalog: writes day0/catalog/entries from a folder of published config.json files.
+"""make catalog: writes day0/catalog/entries from a folder of published config.json files, and the
+features by which `nearest` compares them.
 
     python -m day0.catalog CORPUS
 
@@ -12,6 +13,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from day0.catalog import features
 from day0.catalog.entry import FOLDER, CatalogEntry, dump, entry_name
 from day0.checkpoint.config import parse_config
 from day0.errors import Day0Error
@@ -24,7 +26,7 @@ UNFIT = ("adapted", "partial", "normalised")
 def main(corpus: Path) -> None:
     """Write every entry, or say why a model has none."""
     FOLDER.mkdir(exist_ok=True)
-    written = set()
+    written, compared = set(), {}
     with (corpus / "manifest.tsv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
     for row in rows:
@@ -37,9 +39,11 @@ def main(corpus: Path) -> None:
         path = FOLDER / f"{name}.json"
         path.write_text(json.dumps(dump(entry), separators=(",", ":")) + "\n", encoding="utf-8")
         written.add(path)
+        compared[name] = (entry.id, features.features(entry.spec))
     for path in FOLDER.glob("*.json"):
         if path not in written:
             path.unlink()
+    features.INDEX.write_text(features.dump(compared), encoding="utf-8")
     print(f"{len(written)} entries")
 
 

@@ -25,6 +25,7 @@ def analyze(
     facts: options.Facts = None,
     require_headers: options.RequireHeaders = False,
     plan: options.Plan = None,
+    passes: options.Passes = False,
     gpu: options.Gpu = None,
     num_gpus: options.NumGpus = None,
     plugin: options.Plugin = None,
@@ -49,6 +50,11 @@ def analyze(
             hint="day0 analyze MODEL --format json",
         )
     plans = _plans(plan, format)
+    if passes and plans:
+        raise Day0Error(
+            f"--passes is given beside --plan {plans[0]}; the terminal shows one of them",
+            hint="day0 analyze MODEL --passes, or --format json for all",
+        )
     with header_progress(errors()) as progress:
         result = run(
             model,
@@ -61,7 +67,7 @@ def analyze(
             cache_dir=cache_dir,
             progress=progress,
         )
-    _show(result, format, out, plans)
+    _show(result, format, out, plans, passes=passes)
     if strict and result.machine.stated:
         _must_fit(result)
     if strict and any(finding.severity != "info" for finding in result.findings):
@@ -78,12 +84,19 @@ def _plans(asked: list[str] | None, format: str) -> tuple[str, ...]:
     return names if format == "human" else ()
 
 
-def _show(result: "Analysis", format: str, out: Path | None, plans: tuple[str, ...]) -> None:
+def _show(
+    result: "Analysis", format: str, out: Path | None, plans: tuple[str, ...], *, passes: bool
+) -> None:
     """Each format loads what it needs and no more."""
     if plans:
         from day0.report.plans import render as render_plans
 
         emit(render_plans(result, plans), out)
+        return
+    if format == "human" and passes:
+        from day0.report.passes import render as render_passes
+
+        emit(render_passes(result), out)
         return
     if format == "human":
         from day0.report.terminal import render

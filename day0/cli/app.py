@@ -7,6 +7,7 @@ import typer
 from day0 import __version__
 from day0.cli.analyze import analyze
 from day0.cli.checklist import checklist
+from day0.cli.diff import difference
 from day0.cli.output import errors, never_fail_on_letters
 from day0.cli.run import run
 from day0.cli.scaffold import scaffold
@@ -23,6 +24,7 @@ app = typer.Typer(
 app.command()(analyze)
 app.command()(run)
 app.command()(checklist)
+app.command("diff")(difference)
 app.command()(scaffold)
 app.command()(validate)
 

@@ -13,6 +13,10 @@ ModelName = Annotated[
         show_default=False,
     ),
 ]
+OtherModel = Annotated[
+    str,
+    typer.Argument(metavar="OTHER", help="What to compare it with.", show_default=False),
+]
 Quant = Annotated[
     str, typer.Option("--quant", help="Recipe: fp32, bf16, fp8 or a FILE.yaml.", metavar="NAME")
 ]
@@ -27,10 +31,12 @@ OutFolder = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="Folder to write to; made if need be.",
                        show_default=False),
 ]  # fmt: skip
-Force = Annotated[bool, typer.Option("--force", help="Write over files that were changed.")]
+Force = Annotated[bool, typer.Option("--force", help="Write over files that differ.")]
+Target = Annotated[str, typer.Option("--target", metavar="NAME", help="day0, vllm or sglang.")]
 Strict = Annotated[
     bool, typer.Option("--strict", help="Exit 1 when a finding is a warning or worse.")
 ]
+StrictDiff = Annotated[bool, typer.Option("--strict", help="Exit 1 unless both compute the same.")]
 StrictChecklist = Annotated[bool, typer.Option("--strict", help="Exit 1 when an item fails.")]
 Evidence = Annotated[
     list[Path] | None,
@@ -97,6 +103,9 @@ Plan = Annotated[
         show_default=False,
     ),
 ]
+Passes = Annotated[
+    bool, typer.Option("--passes", help="Show what each lowering pass matched. JSON has it always.")
+]
 Backend = Annotated[
     str,
     typer.Option(
@@ -109,10 +118,16 @@ Layers = Annotated[
     int | None,
     typer.Option("--layers", metavar="N", help="Run the first N layers.", show_default=False),
 ]
+Prepare = Annotated[
+    bool,
+    typer.Option("--prepare", help="Compile all kernels that requests of --max-context and "
+                 "--max-batch can meet into DAY0_CACHE, and stop."),
+]  # fmt: skip
 Without = Annotated[
     list[str] | None,
     typer.Option("--without", metavar="PASS", show_default=False,
-                 help="Leave an optional pass out (layout, narrow, fuse); repeatable."),
+                 help="Leave an optional pass out (layout, narrow, fuse, streams);"
+                      " repeatable."),
 ]  # fmt: skip
 MaxContext = Annotated[
     int | None,
@@ -125,8 +140,15 @@ MaxContext = Annotated[
     ),
 ]
 MaxBatch = Annotated[
-    int, typer.Option("--max-batch", metavar="N", min=1, help="Sequences served at once.")
-]
+    int | None,
+    typer.Option("--max-batch", metavar="N", min=1, show_default=False,
+                 help="Sequences served at once (default: up to 8, as memory allows)."),
+]  # fmt: skip
+MaxMemory = Annotated[
+    str | None,
+    typer.Option("--max-memory", metavar="SIZE", show_default=False,
+                 help="Bytes to fill at most, as 80GiB (default: what is free)."),
+]  # fmt: skip
 Prompt = Annotated[
     list[str] | None,
     typer.Option("--prompt", metavar="TEXT", help="Text to continue; repeatable.",

@@ -10,10 +10,11 @@ from day0.cli import options
 from day0.cli.facts import load_facts
 from day0.cli.output import emit, emit_json, errors
 from day0.cli.progress import weights_progress
-from day0.cli.run_view import figures, report, shown
+from day0.cli.run_view import figures, prepared, report, shown
 from day0.errors import Day0Error, Interrupted
 
 if TYPE_CHECKING:
+    from day0.runtime.api import Loaded
     from day0.runtime.opening import Opened
     from day0.runtime.prompts import Ask
 
@@ -44,8 +45,10 @@ def run(
     facts: options.Facts = None,
     plugin: options.Plugin = None,
     without: options.Without = None,
+    prepare: options.Prepare = False,
     max_context: options.MaxContext = None,
-    max_batch: options.MaxBatch = 8,
+    max_batch: options.MaxBatch = None,
+    max_memory: options.MaxMemory = None,
     format: options.Format = "human",
     out: options.Out = None,
     cache_dir: options.CacheDir = None,
@@ -73,6 +76,11 @@ def run(
             f"{' and '.join(named)} are given; one of {', '.join(given)} is allowed",
             hint=f"day0 run {model} {named[0]} ...",
         )
+    if prepare and named:
+        raise Day0Error(
+            f"--prepare is given with {named[0]}; it prepares for any prompt and runs none",
+            hint=f"day0 run {model} --prepare --max-context 8192 --max-batch 32",
+        )
     if batch != 1 and input_len is None:
         raise Day0Error(
             f"--batch is {batch} without --input-len; it counts made-up prompts only",
@@ -84,7 +92,7 @@ def run(
     from day0.runtime.prompts import made_up
     from day0.runtime.run_json import run_json
     from day0.runtime.sampling import Sampling
-    from day0.runtime.sizing import sizes_for
+    from day0.runtime.sizing import sizes_for, sizes_of
     from day0.runtime.threads import suit_threads
 
     sampling = Sampling(
@@ -99,6 +107,12 @@ def run(
                 cache_dir=cache_dir, progress=progress,
             )  # fmt: skip
         suit_threads(opened.model, opened.device)
+        if prepare:
+            sizes = sizes_of(
+                opened, max_context=max_context, max_batch=max_batch, max_memory=max_memory
+            )
+            _prepare(Loaded(opened, sizes), format, out)
+            return
         asks: tuple[Ask, ...] = ()
         if input_len is None:
             asks = _asks(opened, prompt, prompt_file, prompts, chat)
@@ -111,10 +125,10 @@ def run(
         for note in opened.notes:
             errors().print(f"note: {note}", markup=False, soft_wrap=True)
         sizes = sizes_for(
-            jobs, max_context=max_context, max_batch=max_batch,
-            context_length=opened.model.spec.context_length,
-        )  # fmt: skip
+            opened, jobs, max_context=max_context, max_batch=max_batch, max_memory=max_memory
+        )
         loaded = Loaded(opened, sizes)
+        loaded.prepare()
         first = () if input_len is None else loaded.serving(jobs[:1]).run()
     measured = jobs[len(first) :]
     # One text is shown while it grows.
@@ -140,6 +154,17 @@ def run(
             f"{sum(len(output.ids) for output in serving.outputs)} tokens",
             hint="what was done is above; run it again with a smaller --max-new-tokens",
         )
+
+
+def _prepare(loaded: "Loaded", format: str, out: Path | None) -> None:
+    from day0.runtime.run_json import prepare_json
+
+    loaded.prepare()
+    data = prepare_json(loaded)
+    if format == "json":
+        emit_json(data, out)
+    else:
+        emit(prepared(data), out)
 
 
 def _asks(

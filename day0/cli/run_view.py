@@ -37,6 +37,19 @@ def texts(data: Mapping[str, Any]) -> RenderableType:
     return Group(*lines)
 
 
+def prepared(data: Mapping[str, Any]) -> RenderableType:
+    """What --prepare did."""
+    found = data["prepared"]
+    if not found["steps"]:
+        return Text(f"{data['model']['id']}: on {data['device']} nothing is compiled beforehand")
+    return Text(
+        f"{data['model']['id']} is ready after {found['seconds']:,.1f} s: {found['steps']} steps "
+        f"of padding, {found['compiled']} kernels compiled and {found['loaded']} loaded in "
+        f"{found['compile_s']:,.1f} s, graphs captured in {found['graph_capture_s']:,.1f} s; "
+        f"kernels lie in {found['kernel_cache']}"
+    )
+
+
 def figures(data: Mapping[str, Any]) -> RenderableType:
     """Times, rates and the implementation table."""
     metrics = data["metrics"]
@@ -60,12 +73,19 @@ def figures(data: Mapping[str, Any]) -> RenderableType:
         f"{seconds}, jit_compiles_after_ready {metrics['jit_compiles_after_ready']}, "
         f"peak memory {memory}"
     )
+    launches = data["launches"]
+    kinds = ", ".join(f"{one['kind']} {one['launches']}" for one in launches["by_layer_kind"])
+    step = f"decode on {launches['of']}: {launches['step']:,} launches ({kinds})"
+    if metrics["decode_floor_ms"] is not None:
+        step += f"; floor {metrics['decode_floor_ms']:,.3g} ms"
+    if metrics["decode_floor_share"] is not None:
+        step += f", {100 * metrics['decode_floor_share']:.0f} % of the median tpot"
     table = Table("family", "impl", "formats", "ops", box=None, pad_edge=False)
     table.columns[3].justify = "right"
     for entry in data["implementations"]:
         formats = ", ".join(entry["formats"])
         table.add_row(entry["family"], entry["impl"], formats, str(entry["count"]))
-    return Group(Text(head), times, Text(rates), Text(others), "", table)
+    return Group(Text(head), times, Text(rates), Text(others), Text(step), "", table)
 
 
 def _number(value: float | None) -> str:

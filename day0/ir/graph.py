@@ -8,20 +8,22 @@ from day0.ir.cache import CacheSpec
 from day0.ir.fact import Fact, Finding
 from day0.ir.op import Op
 from day0.ir.rows import Rows
+from day0.ir.schedule import Schedule
 from day0.ir.tensor import TensorSpec
 from day0.ir.weight import Weight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
-    """Ops in program order; `values` gives the spec of every value name."""
+    """Ops in program order; `values` gives the spec of every value name; without a `schedule` the
+    ops run one after another."""
 
     rows: tuple[Rows, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     values: Mapping[str, TensorSpec]
     ops: tuple[Op, ...]
-    schedule: Any = None
+    schedule: Schedule | None = None
 
     def producers(self) -> dict[str, Op]:
         """Value name -> the op that yields it."""

@@ -4,7 +4,7 @@ Each rule names the ops it starts from and what must follow; nobody else may rea
 disappears, and no other op may use the caches in between.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from day0.ir.op import Op
@@ -32,30 +32,25 @@ def apply_rules(state: State, rules: tuple[Rule, ...]) -> tuple[State, tuple[str
     """Every rule once, in order."""
     changed: list[str] = []
     for rule in rules:
-        for match in list(rule(state)):
+        users, made, gone = state.graph.users(), dict[str, Op](), set[str]()
+        for match in rule(state):
             taken = {op.id for op in match.parts}
-            if not taken <= {op.id for op in state.graph.ops}:
-                continue  # an earlier match has one of them
-            if _read_elsewhere(state, match):
-                continue
-            place = match.parts[match.at].id
-            ops = (
-                match.op if op.id == place else op
-                for op in state.graph.ops
-                if op.id == place or op.id not in taken
-            )
-            state = state.rewritten(tuple(ops))
+            if taken & gone or _read_elsewhere(state, match, users):
+                continue  # an earlier match has one of them, or somebody else reads
+            gone |= taken
+            made[match.parts[match.at].id] = match.op
             changed.append(match.op.id)
+        if made:
+            kept = (op for op in state.graph.ops if op.id in made or op.id not in gone)
+            state = state.rewritten(tuple(made.get(op.id, op) for op in kept))
     return state, tuple(changed)
 
 
-def _read_elsewhere(state: State, match: Match) -> bool:
+def _read_elsewhere(state: State, match: Match, users: Mapping[str, tuple[Op, ...]]) -> bool:
     """Whether a value that would be gone is an output or read by another op."""
-    yielded = {value for op in match.parts for _, value in op.outputs}
-    gone = yielded - {value for _, value in match.op.outputs}
-    readers = {
-        op.id for op in state.graph.ops for _, value in op.inputs if value in gone
-    }  # fmt: skip
+    made = {value for op in match.parts for _, value in op.outputs}
+    gone = made - {value for _, value in match.op.outputs}
+    readers = {op.id for value in gone for op in users.get(value, ())}
     return bool(gone & set(state.graph.outputs)) or not readers <= {op.id for op in match.parts}
 
 

@@ -105,7 +105,8 @@ def _neighbours(state: State, one: Op, other: Op, place: dict[str, tuple[str, in
 
 def _merge(state: State, groups: list[list[Op]], family: str) -> tuple[State, tuple[str, ...]]:
     """Every group as one op in the place of its first; its outputs keep their names."""
-    ops = list(state.graph.ops)
+    ops = {op.id: op for op in state.graph.ops}  # by the id it had before
+    makers = {value: op.id for op in state.graph.ops for _, value in op.outputs}
     changed, weights, caches, values = [], {}, {}, {}
     for group in groups:
         stacked = tuple((slot, _weight(state, group, slot)) for slot, _ in group[0].weights)
@@ -120,7 +121,8 @@ def _merge(state: State, groups: list[list[Op]], family: str) -> tuple[State, tu
             whole = "+".join(op.inputs[0][1] for op in group)
             values[whole] = _side_by_side(state, group)
             inputs = (("x", whole),)
-            ops = [_joined(op, [o.inputs[0][1] for o in group], whole) for op in ops]
+            maker = makers[group[0].inputs[0][1]]
+            ops[maker] = _joined(ops[maker], [o.inputs[0][1] for o in group], whole)
         merged = Op(
             id="+".join(op.id for op in group),
             family=family,
@@ -133,10 +135,11 @@ def _merge(state: State, groups: list[list[Op]], family: str) -> tuple[State, tu
             because=tuple(dict.fromkeys(fact for op in group for fact in op.because)),
             parts=tuple(group),
         )
-        gone = {op.id for op in group[1:]}
-        ops = [merged if op.id == group[0].id else op for op in ops if op.id not in gone]
+        ops[group[0].id] = merged
+        for op in group[1:]:
+            del ops[op.id]
         changed.append(merged.id)
-    rewritten = state.rewritten(tuple(ops), values=values, weights=weights, caches=caches)
+    rewritten = state.rewritten(tuple(ops.values()), values=values, weights=weights, caches=caches)
     return rewritten, tuple(changed)
 
 
@@ -176,8 +179,6 @@ def _side_by_side(state: State, group: list[Op]) -> TensorSpec:
 def _joined(op: Op, values: list[str], whole: str) -> Op:
     """The merged product that yields `values` one after another, with one slice for them all."""
     names = [value for _, value in op.outputs]
-    if op.family != "merged_linear" or values[0] not in names:
-        return op
     at = names.index(values[0])
     widths = op.attr("widths")
     assert names[at : at + len(values)] == values

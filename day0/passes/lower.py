@@ -6,16 +6,21 @@ from dataclasses import dataclass, replace
 from day0.errors import NotSupported
 from day0.ir.cache import CacheSpec
 from day0.ir.graph import Graph, Model
+from day0.ir.op import Op
 from day0.ir.recipe import Recipe
 from day0.ir.weight import Weight
 from day0.passes.choose import Choice, choose
 from day0.passes.fuse import fuse
 from day0.passes.hold import hold
+from day0.passes.launches import launches_of
 from day0.passes.layout import layout
 from day0.passes.narrow import narrow
 from day0.passes.quantise_rows import quantise_rows
 from day0.passes.quantize import Precision, quantize
 from day0.passes.state import Held, Pass, State
+from day0.passes.streams import streams
+from day0.registry.family import Shapes
+from day0.registry.shapes import shapes_of
 
 PHASES = ("prefill", "decode")
 # In this order; any may be left out. What changes weights or caches comes before what looks at the
@@ -24,19 +29,23 @@ FIRST: Mapping[str, Pass] = {"layout": layout, "narrow": narrow, "fuse": fuse}
 # After `hold`, which says which quantised weights lie in memory as codes.
 LAST: Mapping[str, Pass] = {"quantise_rows": quantise_rows}
 OPTIONAL: Mapping[str, Pass] = {**FIRST, **LAST}
+# The last one changes no op: it says which run side by side, by the implementations chosen.
+SWITCHES = (*OPTIONAL, "streams")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """What to lower for. `backend` "auto" (the best implementation that takes an op) or
     "reference" (the definitions). `references`: family -> "module:function" of the definitions.
-    `without`: names of OPTIONAL passes to leave out. `capability`: the GPU's, or None for a CPU."""
+    `without`: SWITCHES that are off. `capability`: the GPU's, or None for a CPU. `complete` False:
+    ops that nothing runs are no error."""
 
     backend: str
     recipe: Recipe
     references: Mapping[str, str]
     without: tuple[str, ...] = ()
     capability: tuple[int, int] | None = None
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +62,17 @@ class Lowered:
     precision: Precision
     changed: Mapping[str, tuple[str, ...]]
     held: Held = Held()
+
+    def shapes(self, op: Op, recipe: Recipe) -> Shapes:
+        """An op of the graph as its family sees it."""
+        return shapes_of(op, self.graph, self, recipe)
+
+    def launches(self, recipe: Recipe) -> dict[str, int]:
+        """Kernels that every op starts, by op id, as implementations declare it."""
+        return {
+            op.id: launches_of(op, self.shapes(op, recipe), self.choices[op.id])
+            for op in self.graph.ops
+        }
 
 
 def lower(model: Model, target: Target, name: str = "main") -> dict[str, Lowered]:
@@ -76,15 +96,20 @@ def lower(model: Model, target: Target, name: str = "main") -> dict[str, Lowered
         precision = quantize(state.graph, lowered, target.recipe)
         choices = choose(state.graph, lowered, target, phase, held)
         missing = sorted({c.family for c in choices.values() if not c.entry})
-        if missing:
+        if missing and target.complete:
             raise NotSupported(
                 f"no implementation runs {', '.join(missing)} in {phase} "
                 f"with --backend {target.backend}",
                 hint="day0 scaffold MODEL writes the stubs; --backend reference runs definitions",
             )
+        graph = state.graph
+        if "streams" not in target.without:
+            schedule = streams(graph, lowered, target.recipe, choices, phase)
+            graph = replace(graph, schedule=schedule)
+            changed["streams"] = tuple(op for lane in schedule.lanes[1:] for op in lane)
         used = {use.cache for op in state.graph.ops for use in op.caches}
         result[phase] = Lowered(
-            graph=state.graph,
+            graph=graph,
             phase=phase,
             weights=state.weights,
             caches={name: cache for name, cache in state.caches.items() if name in used},

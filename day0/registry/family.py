@@ -1,10 +1,11 @@
 """A kind of operator: its closed schema, its shapes, its cost and what implements it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from day0.errors import NotSupported
+from day0.ir.rows import LAST
 from day0.ir.tensor import TensorSpec
 from day0.registry.ways import Way
 
@@ -73,6 +74,11 @@ class Shapes:
         """Name of the input's leading Rows."""
         return str(self.inputs[slot].dims[0])
 
+    @property
+    def lead(self) -> str:
+        """Name of the Rows that the op works on: those of its first input."""
+        return str(next(iter(self.inputs.values())).dims[0]) if self.inputs else ""
+
     def size(self, slot: str) -> int:
         """Elements of a weight; 0 when the optional slot is empty."""
         return self.weights[slot].width if slot in self.weights else 0
@@ -88,6 +94,11 @@ class Context:
     length: int = 4096
     rows: int = 1
 
+    def of_rows(self, rows: str) -> "Context":
+        """The same for an op whose rows are so called: of one prompt only the last one counts
+        where the graph asks for no more."""
+        return replace(self, rows=1) if self.phase == "prefill" and rows == LAST.name else self
+
     @property
     def seen(self) -> float:
         """Tokens that a causal row sees: all in decode, half of them on average in prefill."""
@@ -102,7 +113,8 @@ class Impl:
     imported when it runs. `formats`: per weight or cache slot the formats it accepts ({} any).
     `attrs`: per attribute the values it accepts. `limits`: reasons from the op's sizes.
     `parity`: the parity case that proves it ("op/case"), "" for library calls, whose proof is
-    the library's own.
+    the library's own. `launches`: kernels that one call starts with few rows, by the op's shapes
+    where they decide.
     """
 
     backend: str
@@ -114,6 +126,7 @@ class Impl:
     min_capability: tuple[int, int] = (0, 0)
     graph_safe: bool = True
     parity: str = ""
+    launches: int | Callable[[Shapes], int] = 1
 
     @property
     def optimised(self) -> bool:

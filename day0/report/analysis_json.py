@@ -9,13 +9,20 @@ from day0.analysis.checklist import answered
 from day0.analysis.cost import Cost
 from day0.analysis.inventory import Entry
 from day0.analysis.layers import layer_view
+from day0.analysis.memory import memory
+from day0.analysis.nearest import nearest
+from day0.analysis.nearest import rows as nearest_rows
 from day0.analysis.parallel.plan import plan_of
+from day0.analysis.precision import precision
 from day0.analysis.proof import Proof
+from day0.analysis.roofline import roofline
 from day0.ir.fact import Fact, Finding
 from day0.ir.graph import Graph
 from day0.ir.op import Op
 from day0.ir.tensor import TensorSpec
+from day0.report import costs_json, quant_json
 from day0.report.parallel_json import parallel
+from day0.report.schedule_json import lowering_json
 from day0.report.schema import ANALYSIS_SCHEMA
 
 PLOTTED = 131_072  # tokens, where a model states no context length
@@ -81,6 +88,9 @@ def _parts(analysis: Analysis) -> dict[str, Any]:
         "memory": {
             "sequence": caches.curve(model, analysis.recipe),
             "growth": caches.growth(model, analysis.recipe, spec.context_length or PLOTTED),
+            "fits": costs_json.fits(
+                memory(model, analysis.recipe, analysis.machine, context=spec.context_length)
+            ),
         },
         "proof": _proof(analysis.proof),
         "semantics": {
@@ -99,23 +109,18 @@ def _parts(analysis: Analysis) -> dict[str, Any]:
             for group in model.groups
         ],
         "config": {"unread_keys": list(analysis.unread_keys)},
-        "quant": {
-            "source": analysis.quant_source,
-            "stored": [
-                {
-                    "format": row.format,
-                    "weights": row.weights,
-                    "params": row.parameters,
-                    "bytes": row.bytes,
-                }
-                for row in analysis.quant.stored
-            ],
-            "coverage": analysis.quant.coverage,
-            "conflicts": [finding.message for finding in analysis.quant.conflicts],
-        },
+        "quant": quant_json.quant(analysis),
+        "precision": quant_json.precision(
+            precision(model, analysis.recipe, analysis.machine, context=spec.context_length)
+        ),
         "recipe": analysis.recipe.name,
+        "nearest": nearest_rows(nearest(spec, id=analysis.id)),
         "parallel": parallel(plan_of(analysis)),
-        "cost": {name: _cost(cost) for name, cost in analysis.costs.items()},
+        **lowering_json(analysis),
+        "cost": {
+            **{name: _cost(cost) for name, cost in analysis.costs.items()},
+            "roofline": costs_json.roofline(roofline(model, analysis.entries, analysis.machine)),
+        },
         "findings": [_finding(finding) for finding in analysis.findings],
         "read": list(analysis.read),
     }

@@ -13,11 +13,25 @@ from rich.text import Text
 
 from day0.analysis.analyze import Analysis
 from day0.errors import Day0Error
-from day0.report import plan_parallel
+from day0.report import (
+    plan_cost,
+    plan_memory,
+    plan_nearest,
+    plan_parallel,
+    plan_precision,
+    plan_quant,
+    plan_schedule,
+)
 from day0.report.numbers import plain
 
 PLANS: Mapping[str, Callable[[Analysis], RenderableType]] = {
+    "nearest": plan_nearest.render,
+    "quant": plan_quant.render,
+    "precision": plan_precision.render,
+    "memory": plan_memory.render,
+    "cost": plan_cost.render,
     "parallel": plan_parallel.render,
+    "schedule": plan_schedule.render,
 }
 ALL = "all"
 

@@ -6,6 +6,6 @@ ANALYSIS_KEYS = (
     "new_fraction", "caches",
     "kv_bytes_per_token", "index_bytes_per_token", "state_bytes_per_sequence",
     "window_bytes_per_sequence", "proof", "semantics", "facts", "groups", "config", "quant",
-    "recipe", "parallel",
+    "recipe", "nearest", "precision", "parallel", "passes", "schedule", "memory",
     "cost", "checklist", "findings", "read",
 )  # fmt: skip

@@ -9,28 +9,35 @@ import torch
 
 from day0.errors import Day0Error
 from day0.runtime.opening import Opened, open_model
+from day0.runtime.prepare import Prepared, prepare
 from day0.runtime.prompts import Ask, Job, jobs_of
 from day0.runtime.sampling import Sampling
 from day0.runtime.serving import Output, Piece, Serving
 from day0.runtime.session import Session, Sizes
-from day0.runtime.sizing import MAX_BATCH
+from day0.runtime.sizing import MAX_BATCH, MAX_CONTEXT, sizes_of
 from day0.runtime.text import no_tokenizer
 
 Prompt = str | Sequence[int]
-MAX_CONTEXT = 4096
 
 
 class Loaded:
     """A model with its weights on one device.
 
-    `opened` says what it is, `session` runs it, `load_s` is how long loading took.
+    `opened` says what it is, `session` runs it, `load_s` is how long loading took, `prepared` what
+    `prepare` did.
     """
 
     def __init__(self, opened: Opened, sizes: Sizes) -> None:
         self.opened = opened
         self.session: Session
         self.session, self.load_s = opened.session(sizes)
+        self.prepared = Prepared()
         self._cold = True
+
+    def prepare(self) -> Prepared:
+        """Compile and capture, before the first request, all that the sizes allow."""
+        self.prepared = prepare(self.session)
+        return self.prepared
 
     def generate(
         self,
@@ -122,6 +129,7 @@ def load(
     without: Sequence[str] = (),
     max_context: int = MAX_CONTEXT,
     max_batch: int = MAX_BATCH,
+    max_memory: str | None = None,
     cache_dir: Path | None = None,
 ) -> Loaded:
     """Load MODEL: a hub id, a folder, "catalog:NAME" (with `dummy`) or "demo".
@@ -136,7 +144,7 @@ def load(
         model, quant=quant, backend=backend, dummy=dummy, seed=seed, layers=layers, facts=facts,
         plugin=plugin, device=device, without=without, cache_dir=cache_dir,
     )  # fmt: skip
-    sizes = Sizes(tokens=max_context * max_batch, sequences=max_batch, longest=max_context)
+    sizes = sizes_of(opened, max_context=max_context, max_batch=max_batch, max_memory=max_memory)
     return Loaded(opened, sizes)
 
 

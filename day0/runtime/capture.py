@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 import torch
 
-from day0.registry.index import family
+from day0.passes.capturable import refusals
+from day0.passes.warm_up import BUCKETS
 from day0.runtime.program import Program
 from day0.runtime.step import Step
-
-# Between powers of two a batch pays for at most a third more rows than it has.
-BUCKETS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,17 +47,23 @@ class Graphs:
         wide = any(table.shape[1] > self._widths[span] for span, table in step.tables.items())
         if size is None or wide:
             return None
-        if size not in self.captured:
-            self.captured[size] = self._capture(size, step, inputs)
-        one = self.captured[size]
+        one = self.capture(size, inputs)
         one.padding.fill(step)
         for name, buffer in one.inputs.items():
             buffer[: len(inputs[name])].copy_(inputs[name])
         one.graph.replay()
         return {name: value[: step.num_rows] for name, value in one.outputs.items()}
 
-    def _capture(self, size: int, step: Step, inputs: Mapping[str, torch.Tensor]) -> Captured:
-        began = time.perf_counter()
+    def capture(self, size: int, inputs: Mapping[str, torch.Tensor]) -> Captured:
+        """The graph of a batch size, captured now unless it is there; `inputs` of any batch say
+        what the graph reads."""
+        if size not in self.captured:
+            began = time.perf_counter()
+            self.captured[size] = self._capture(size, inputs)
+            self.capture_s[size] = time.perf_counter() - began
+        return self.captured[size]
+
+    def _capture(self, size: int, inputs: Mapping[str, torch.Tensor]) -> Captured:
         padding = Padding(size, self._widths, self._device)
         buffers = {
             name: torch.zeros(size, *value.shape[1:], dtype=value.dtype, device=self._device)
@@ -74,22 +78,12 @@ class Graphs:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):
             outputs = self._program.run(padding.step, buffers)
-        self.capture_s[size] = time.perf_counter() - began
         return Captured(graph=graph, padding=padding, inputs=buffers, outputs=outputs)
 
 
 def refuses(program: Program) -> tuple[str, ...]:
     """Why decode steps of the program cannot be captured: families that ask the host."""
-    reasons = []
-    for call in program.calls:
-        impls = {impl.entry: impl for impl in family(call.op.family).impls}
-        impl = impls.get(call.entry)
-        safe = impl is None or (
-            impl.graph_safe if impl.optimised else family(call.op.family).rowwise
-        )
-        if not safe:
-            reasons.append(f"{call.op.family} by {call.entry}")
-    return tuple(dict.fromkeys(reasons))
+    return refusals((call.op.family, call.entry) for call in program.calls)
 
 
 class Padding:

@@ -17,6 +17,10 @@ FORMULAS = {
     "request_throughput": "completed requests / duration, per second",
     "output_throughput": "output tokens / duration, per second",
     "total_token_throughput": "(input + output tokens) / duration, per second",
+    "launches_per_layer": "kernels of a decode step's layers, as implementations declare, / layers",
+    "decode_floor_ms": "least time of the mean decode step: each op's bytes or operations at the "
+    "H200's measured rates",
+    "decode_floor_share": "decode_floor_ms / median tpot_ms, on a GPU",
     "peak_output_throughput": "most output tokens in any window / window, per second; windows of "
     "the duration split into its whole seconds",
 }

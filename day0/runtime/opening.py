@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from day0.models.groups import unclaimed
 from day0.models.plugin import load_plugin
 from day0.models.read import read_model
 from day0.models.recipes import recipe_called
-from day0.passes.lower import OPTIONAL
+from day0.passes.lower import SWITCHES, Lowered
+from day0.runtime.kernel_cache import keep_in, watch
 from day0.runtime.session import Session, Sizes, lowered_for, open_session
 from day0.runtime.text import TOKENIZER, Text, stop_ids
 
@@ -47,11 +48,16 @@ class Opened:
     stop_ids: tuple[int, ...] = ()
     dummy_seed: int | None = None
     without: tuple[str, ...] = ()
+    cache_dir: Path | None = None
+    lowered: Mapping[str, Lowered] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def session(self, sizes: Sizes) -> tuple[Session, float]:
         """The weights loaded and bound, and the seconds that took."""
         start = time.perf_counter()
+        if self.device != "cpu":
+            keep_in(self.cache_dir, torch.cuda.get_device_capability(self.device))
+            watch()
         session = open_session(
             self.model,
             self.recipe,
@@ -62,6 +68,7 @@ class Opened:
             sizes=sizes,
             device=self.device,
             without=self.without,
+            lowered=self.lowered,
         )
         return session, time.perf_counter() - start
 
@@ -94,11 +101,11 @@ def open_model(
             hint="day0 run MODEL --backend auto",
         )
     for name_of_pass in without:
-        if name_of_pass not in OPTIONAL:
+        if name_of_pass not in SWITCHES:
             raise Day0Error(
                 f"--without is {name_of_pass!r}; the passes that may be left out are "
-                f"{', '.join(OPTIONAL)}",
-                hint=f"day0 run {name} --without {next(iter(OPTIONAL))}",
+                f"{', '.join(SWITCHES)}",
+                hint=f"day0 run {name} --without {SWITCHES[0]}",
             )
     recipe, place = recipe_called(quant), _device(device)
     load_plugin(plugin)
@@ -114,9 +121,11 @@ def open_model(
         device=place,
         dummy_seed=seed if dummy else None,
         without=tuple(without),
+        cache_dir=cache_dir,
         notes=(*_notes(opened, dummy, layers), *opened.notes),
     )
-    lowered_for(opened.model, recipe, backend, device=place, without=opened.without)
+    lowered = lowered_for(opened.model, recipe, backend, device=place, without=opened.without)
+    opened = replace(opened, lowered=lowered)
     return opened if checkpoint is None else _with_files(opened, checkpoint, cache_dir, progress)
 
 

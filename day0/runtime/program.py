@@ -5,8 +5,12 @@ from collections.abc import Callable, Mapping
 import torch
 
 from day0.ir.op import Op
+from day0.ir.rows import LAST
+from day0.passes.lifetimes import order_of
 from day0.passes.lower import Lowered
-from day0.runtime.binder import Call, Frame, bind, cache_write, take_rows
+from day0.passes.warm_up import distinct
+from day0.runtime.binder import FORMATS, Call, Frame, bind, cache_write, take_rows
+from day0.runtime.lanes import Lanes
 from day0.runtime.step import Step
 from day0.runtime.storage import Storage
 
@@ -47,7 +51,30 @@ class Program:
             )
 
         self.calls = tuple(bound(op) for op in lowered.graph.ops)
-        self._last_use = _last_uses(self.graph.outputs, self.calls)
+        self._dtype, self._device = dtype, device
+        self._distinct = distinct(lowered)
+        self.order = order_of(self.graph)
+        on_gpu = device.type == "cuda" and self.order.num_lanes > 1
+        self._lanes = Lanes(self.order, device) if on_gpu else None
+
+    @torch.no_grad()
+    def warm(self, step: Step, inputs: Mapping[str, torch.Tensor]) -> None:
+        """Run one layer of each kind, and what stands outside layers, in one lane. What they read
+        of layers that are left out is zeros."""
+        frame = Frame(step, dict(inputs), {})
+        for number in self._distinct:
+            call = self.calls[number]
+            for _, value in call.op.inputs:
+                if value not in frame.values:
+                    frame.values[value] = self._zeros(value, step)
+            call.run(frame)
+
+    def _zeros(self, value: str, step: Step) -> torch.Tensor:
+        spec = self.graph.values[value]
+        rows = step.last.shape[0] if spec.dims[0] == LAST.name else step.num_rows
+        inner = (dim for dim in spec.dims if isinstance(dim, int))
+        dtype = FORMATS.get(spec.format, self._dtype)
+        return torch.zeros(rows, *inner, dtype=dtype, device=self._device)
 
     @torch.no_grad()
     def run(
@@ -58,27 +85,27 @@ class Program:
         keep: tuple[str, ...] = (),
         watch: Watch | None = None,
     ) -> dict[str, torch.Tensor]:
-        """Outputs of the graph, and the values named in `keep`. Values are dropped after their
-        last use; `watch` sees every call and the frame just after it ran."""
-        frame = Frame(step, dict(inputs), {})
+        """Outputs of the graph, and the values named in `keep`. Values are dropped once nobody
+        reads them any more. On a GPU ops run in the lanes of the graph's schedule; with `watch`,
+        which sees every call and the frame just after it ran, one after another."""
+        values = dict(inputs)
         wanted = {*self.graph.outputs, *keep}
+        lanes = self._lanes if watch is None else None
+        if lanes is not None:
+            lanes.begin()
+        # what a lane gathers for itself is its own: another one would have to wait for it
+        frames = [Frame(step, values, {}) for _ in range(self.order.num_lanes)]
         for number, call in enumerate(self.calls):
-            call.run(frame)
+            for value in self.order.drops.get(number, ()):
+                if value not in wanted:
+                    values.pop(value, None)
+            frame = frames[self.order.lane[number]]
+            if lanes is None:
+                call.run(frame)
+            else:
+                lanes.run(number, call, frame)
             if watch is not None:
                 watch(call, frame)
-            for value in self._last_use.get(number, ()):
-                if value not in wanted:
-                    frame.values.pop(value, None)
-        return {value: frame.values[value] for value in wanted}
-
-
-def _last_uses(outputs: tuple[str, ...], calls: tuple[Call, ...]) -> dict[int, list[str]]:
-    last: dict[str, int] = {}
-    for number, call in enumerate(calls):
-        for _, value in (*call.op.inputs, *call.op.outputs):
-            last[value] = number
-    table: dict[int, list[str]] = {}
-    for value, number in last.items():
-        if value not in outputs:
-            table.setdefault(number, []).append(value)
-    return table
+        if lanes is not None:
+            lanes.end()
+        return {value: values[value] for value in wanted}

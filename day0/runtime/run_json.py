@@ -1,15 +1,27 @@
 """The JSON of `day0 run`, schema day0.run/1: the contract, of which the terminal shows a view."""
 
+import os
 import resource
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
+from statistics import mean
 from typing import Any
 
 import torch
 
+from day0.passes.lower import Lowered
 from day0.runtime.api import Loaded
+from day0.runtime.kernel_cache import COMPILES, FOLDER
 from day0.runtime.metrics import FORMULAS, side_by_side, summary
 from day0.runtime.serving import Output, Serving
+from day0.runtime.step_costs import (
+    decode_floor_ms,
+    definitions,
+    launches_by_kind,
+    per_layer,
+    planned,
+)
 
 SCHEMA = "day0.run/1"
 
@@ -26,19 +38,13 @@ def run_json(
     opened, outputs = loaded.opened, serving.outputs
     timings = [output.timing for output in outputs]
     earlier = [output.timing for output in before]
+    low, of = planned(opened)
+    kinds = launches_by_kind(low, opened.model.spec, opened.recipe)
+    figures = summary(timings, duration=serving.duration)
+    floor = _floor(low, loaded, serving)
     peak, peak_of = peak_memory(opened.device)
     return {
-        "schema": SCHEMA,
-        "model": {
-            "id": opened.name,
-            "origin": opened.origin,
-            "revision": opened.revision,
-            "layers": len(opened.model.spec.layers),
-        },
-        "recipe": opened.recipe.name,
-        "backend": opened.backend,
-        "device": opened.device,
-        "notes": list(opened.notes),
+        **_head(loaded),
         "interrupted": interrupted,
         "outputs": [
             {
@@ -51,21 +57,74 @@ def run_json(
             for output in outputs
         ],
         "metrics": {
-            **summary(timings, duration=serving.duration),
+            **figures,
             **side_by_side([*earlier, *timings]),
             "load_s": loaded.load_s,
-            # The definitions are plain torch: nothing is compiled or captured.
-            "compile_s": 0.0,
-            "graph_capture_s": 0.0,
-            "jit_compiles_after_ready": 0,
+            "compile_s": loaded.prepared.compile_s,
+            "graph_capture_s": loaded.prepared.graph_capture_s,
+            "jit_compiles_after_ready": COMPILES.after_ready,
+            "launches_per_layer": per_layer(kinds),
+            "decode_floor_ms": floor,
+            "decode_floor_share": _share(floor, figures["median_tpot_ms"], of),
             "peak_memory_bytes": peak,
             "peak_memory_of": peak_of,
         },
+        "launches": {
+            "of": of,
+            "step": sum(low.launches(opened.recipe).values()),
+            "definitions": definitions(low),
+            "by_layer_kind": [asdict(kind) for kind in kinds],
+        },
+        "prepared": prepared_json(loaded),
         "formulas": FORMULAS,
         "implementations": [
             {"family": family, "impl": impl, "formats": list(formats), "count": count}
             for family, impl, formats, count in loaded.implementations
         ],
+    }
+
+
+def prepare_json(loaded: Loaded) -> dict[str, Any]:
+    """What `day0 run --prepare` did."""
+    return {**_head(loaded), "load_s": loaded.load_s, "prepared": prepared_json(loaded)}
+
+
+def prepared_json(loaded: Loaded) -> dict[str, Any]:
+    """Steps run on padding, specialisations compiled and loaded, seconds, and where they lie."""
+    return {**asdict(loaded.prepared), "kernel_cache": os.environ.get(FOLDER)}
+
+
+def _floor(low: Lowered, loaded: Loaded, serving: Serving) -> float | None:
+    """Of the serving's mean decode step; None where it had none."""
+    rows = [rows for phase, rows in serving.steps if phase == "decode"]
+    lengths = [len(o.prompt_ids) + len(o.ids) / 2 for o in serving.outputs]
+    if not rows or not lengths:
+        return None
+    recipe = loaded.opened.recipe
+    return decode_floor_ms(low, recipe, rows=mean(rows), length=mean(lengths))
+
+
+def _share(floor: float | None, tpot: object, of: str) -> float | None:
+    """The floor's share of what a step took: of a GPU alone, whose floor it is."""
+    if floor is None or not isinstance(tpot, float) or not tpot or not of.startswith("cuda"):
+        return None
+    return floor / tpot
+
+
+def _head(loaded: Loaded) -> dict[str, Any]:
+    opened = loaded.opened
+    return {
+        "schema": SCHEMA,
+        "model": {
+            "id": opened.name,
+            "origin": opened.origin,
+            "revision": opened.revision,
+            "layers": len(opened.model.spec.layers),
+        },
+        "recipe": opened.recipe.name,
+        "backend": opened.backend,
+        "device": opened.device,
+        "notes": list(opened.notes),
     }
 
 

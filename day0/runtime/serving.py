@@ -71,6 +71,11 @@ class Serving:
         return self.outputs
 
     @property
+    def steps(self) -> tuple[tuple[str, int], ...]:
+        """(phase, rows) of every step."""
+        return tuple(self._engine.steps)
+
+    @property
     def duration(self) -> float:
         """Seconds from the start to the last token."""
         return self._end - self._start

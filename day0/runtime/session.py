@@ -26,7 +26,7 @@ from day0.runtime.pools import spans
 from day0.runtime.program import Program, Watch
 from day0.runtime.request import Request
 from day0.runtime.sampling import Sampling
-from day0.runtime.step import Step, make_step, placed
+from day0.runtime.step import Step, make_step, placed, widened
 from day0.runtime.storage import Storage
 
 # Rows of a prefill step: enough to fill the device.
@@ -60,12 +60,16 @@ class Session:
         self.model = model
         self.recipe = recipe
         self.sizes = sizes
-        self._device = device
+        self.device = device
         self._dtype = DTYPES[recipe.plain]
         self._weights = weights
         self._lowered = lowered
-        chunk = sizes.chunk or CHUNK.get(device.type, CHUNK["cpu"])
-        self.limits = _limits(lowered["prefill"].caches.values(), replace(sizes, chunk=chunk))
+        self.limits = limits_of(lowered["prefill"].caches.values(), sizes, device.type)
+        longest = -(-(sizes.longest or sizes.tokens) // self.limits.page_size)
+        # of every step on a GPU, captured or not: kernels are specialised on widths and strides
+        self._table_widths = {
+            span: up_to_16(min(longest, count)) for span, count in self.limits.num_pages.items()
+        }
         self.storage = self._storage(self.limits)
         self.programs = self._programs(self.storage)
         self.graphs = self._captured(self.programs["decode"])
@@ -84,10 +88,6 @@ class Session:
 
         # steps are made on the CPU: `run` places them, or puts them into a graph's buffers
         return Engine(run, self.limits, torch.device("cpu"), history=self.history)
-
-    @property
-    def device(self) -> torch.device:
-        return self._device
 
     def weight(self, name: str) -> torch.Tensor | None:
         """A weight as it is held; None for a name that nothing uses."""
@@ -122,8 +122,22 @@ class Session:
             found = self.graphs.run(step, inputs)
             if found is not None:
                 return found
-        inputs = {name: value.to(self._device) for name, value in inputs.items()}
-        return program.run(placed(step, self._device), inputs, keep=keep, watch=watch)
+        step, inputs = self._placed(step, inputs)
+        return program.run(step, inputs, keep=keep, watch=watch)
+
+    def warm(self, step: Step, inputs: Mapping[str, torch.Tensor]) -> None:
+        """Run one layer of each kind of the step's program, for what that compiles. The step is
+        padding: slot 0 and page 0."""
+        step, inputs = self._placed(step, inputs)
+        self.programs[step.phase].warm(step, inputs)
+
+    def _placed(
+        self, step: Step, inputs: Mapping[str, torch.Tensor]
+    ) -> tuple[Step, Mapping[str, torch.Tensor]]:
+        if self.device.type == "cuda":
+            step = widened(step, self._table_widths)
+        inputs = {name: value.to(self.device) for name, value in inputs.items()}
+        return placed(step, self.device), inputs
 
     def logits(self, ids: Sequence[int], *, chunks: Sequence[int] = ()) -> torch.Tensor:
         """[T, V] in fp32: logits after each of `ids`. `chunks`: prefill in pieces of these
@@ -184,11 +198,11 @@ class Session:
                 lengths=[rows],
                 slots=[1],
                 tables={span: [pages] for span in self.limits.num_pages},
-                device=self._device,
+                device=self.device,
                 all_rows=True,
             )
             piece = list(prompt[done : done + rows])
-            inputs = graph_inputs(piece, [list(prompt[:done])], self.history, self._device)
+            inputs = graph_inputs(piece, [list(prompt[:done])], self.history, self.device)
             found.append(program.run(step, inputs, keep=(value,))[value].float())
             done += rows
         return torch.cat(found)
@@ -212,23 +226,16 @@ class Session:
             num_pages=limits.num_pages,
             num_slots=limits.num_slots,
             dtypes=dtypes,
-            device=self._device,
+            device=self.device,
             roundings=by_part({name: runs for name, runs in narrow.items() if name not in held}),
             codings={name: _coded(narrow[name]) for name in held},
         )
 
     def _captured(self, program: Program) -> Graphs | None:
         """CUDA graphs of decode steps, where the device and every operator allow them."""
-        if self._device.type != "cuda" or refuses(program):
+        if self.device.type != "cuda" or refuses(program):
             return None
-        longest = -(-(self.sizes.longest or self.sizes.tokens) // self.limits.page_size)
-        return Graphs(
-            program,
-            table_widths={
-                span: min(longest, count) for span, count in self.limits.num_pages.items()
-            },
-            device=self._device,
-        )
+        return Graphs(program, table_widths=self._table_widths, device=self.device)
 
     def _programs(self, storage: Storage) -> dict[str, Program]:
         return {phase: self._program(phase, storage) for phase in self._lowered}
@@ -239,7 +246,7 @@ class Session:
             weights=self._weights,
             storage=storage,
             dtype=self._dtype,
-            device=self._device,
+            device=self.device,
         )
 
 
@@ -250,8 +257,10 @@ def lowered_for(
     *,
     device: str = "cpu",
     without: tuple[str, ...] = (),
+    capability: tuple[int, int] | None = None,
 ) -> dict[str, Lowered]:
-    """The lowered graphs by phase, without any weight; `without`: optional passes left out.
+    """The lowered graphs by phase, without any weight; `without`: optional passes left out;
+    `capability`: as for such a GPU, whatever the device is.
     NotSupported names decisive facts that are assumed, or the ops that nothing runs."""
     must_be_settled(model)
     from day0_kernels.index import REFERENCES
@@ -262,9 +271,13 @@ def lowered_for(
         recipe=recipe,
         references=references,
         without=without,
-        capability=torch.cuda.get_device_capability(device) if device != "cpu" else None,
+        capability=capability or _capability(device),
     )
     return lower(model, target)
+
+
+def _capability(device: str) -> tuple[int, int] | None:
+    return torch.cuda.get_device_capability(device) if device != "cpu" else None
 
 
 def open_session(
@@ -278,10 +291,13 @@ def open_session(
     sizes: Sizes | None = None,
     device: str = "cpu",
     without: tuple[str, ...] = (),
+    lowered: Mapping[str, Lowered] | None = None,
 ) -> Session:
     """Lower, load and bind a model. `folder` holds the safetensors files that `headers` describe;
-    with `dummy_seed` the weights are made up. NotSupported as `lowered_for`."""
-    lowered = lowered_for(model, recipe, backend, device=device, without=without)
+    with `dummy_seed` the weights are made up; `lowered`: what `lowered_for` gave. NotSupported as
+    it."""
+    if lowered is None:
+        lowered = lowered_for(model, recipe, backend, device=device, without=without)
     place = torch.device(device)
     used = {name for low in lowered.values() for op in low.graph.ops for _, name in op.weights}
     files = None
@@ -347,11 +363,33 @@ def _coded(runs: Mapping[str, str]) -> dict[str, Coding]:
     return {part: one for part, one in found.items() if one is not None}
 
 
+def up_to_16(count: int) -> int:
+    """Triton tells multiples of 16 from other numbers."""
+    return -(-count // 16) * 16
+
+
 def _cache_dtype(recipe: Recipe, cache: CacheSpec) -> torch.dtype:
     return DTYPES.get(recipe.cache(cache), DTYPES[recipe.plain])
 
 
-def _limits(caches: Collection[CacheSpec], sizes: Sizes) -> Limits:
+def cache_bytes(recipe: Recipe, caches: Collection[CacheSpec], sizes: Sizes, device: str) -> int:
+    """What a session's caches would take, without making them."""
+    limits = limits_of(caches, sizes, device)
+    storage = Storage(
+        {cache.name: cache for cache in caches},
+        page_size=limits.page_size,
+        num_pages=limits.num_pages,
+        num_slots=limits.num_slots,
+        dtypes={cache.name: _cache_dtype(recipe, cache) for cache in caches},
+        device=torch.device("meta"),
+    )
+    return sum(part.nbytes for parts in storage.parts.values() for part in parts.values())
+
+
+def limits_of(caches: Collection[CacheSpec], sizes: Sizes, device: str) -> Limits:
+    """Pages and slots for these sizes on a device ("cpu", "cuda", "cuda:1")."""
+    chunk = sizes.chunk or CHUNK.get(device.partition(":")[0], CHUNK["cpu"])
+    sizes = replace(sizes, chunk=chunk)
     size = page_size(caches)
     num = {
         span: -(-sizes.tokens // size)

@@ -1,5 +1,6 @@
 """The only batch context of a step: which rows belong to whom, and where their caches lie."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
 import torch
@@ -70,6 +71,17 @@ def make_step(
         tables={span: table(rows) for span, rows in tables.items()},
     )
     return placed(step, device)
+
+
+def widened(step: Step, widths: Mapping[int, int]) -> Step:
+    """The step with page tables of at least these widths, by span; padding is page 0."""
+    return replace(
+        step,
+        tables={
+            span: torch.nn.functional.pad(table, (0, max(widths[span] - table.shape[1], 0)))
+            for span, table in step.tables.items()
+        },
+    )
 
 
 def placed(step: Step, device: torch.device) -> Step:

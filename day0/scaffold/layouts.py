@@ -9,6 +9,7 @@ from day0.analysis.inventory import Entry
 from day0.analysis.worklist import NewBlock, NewOperator
 from day0.ir.cache import CacheSpec
 from day0.ir.graph import Model
+from day0.ir.op import Op
 from day0.ir.tensor import TensorSpec
 from day0.scaffold.sizes import held_out
 
@@ -50,11 +51,17 @@ def of_unknown(operator: NewOperator, blocks: tuple[NewBlock, ...], width: int) 
 
 
 def odd(layout: Layout) -> Layout:
-    """The same with held-out sizes."""
+    """The same with held-out sizes; an attribute that divides one of the sizes is a size too."""
     tables = (layout.rows, layout.outputs, layout.weights, layout.slots)
     pages = [dims for _, _, parts in layout.pages.values() for dims in parts.values()]
-    found = [dims for table in tables for dims in table.values()]
-    other = held_out(dim for dims in (*found, *pages) for dim in dims)
+    found = {dim for table in tables for dims in table.values() for dim in dims}
+    found |= {dim for dims in pages for dim in dims}
+    sizes = [
+        value
+        for value in layout.attrs.values()
+        if type(value) is int and value > 1 and any(dim % value == 0 for dim in found)
+    ]
+    other = held_out((*found, *sizes))
 
     def changed(table: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
         return {name: tuple(other[dim] for dim in dims) for name, dims in table.items()}
@@ -69,13 +76,17 @@ def odd(layout: Layout) -> Layout:
             slot: (every, span, changed(parts))
             for slot, (every, span, parts) in layout.pages.items()
         },
+        attrs={
+            name: other[value] if type(value) is int and value in sizes else value
+            for name, value in layout.attrs.items()
+        },
     )
 
 
 def of_entry(entry: Entry, model: Model) -> Layout:
     """Of a family with a schema: what the Graph says of one of its operators."""
     graph = model.graphs["main"]
-    op = next(op for op in graph.ops if op.id == entry.ops[0])
+    op = _op(entry, model)
     outputs = {slot: graph.values[value] for slot, value in op.outputs}
     specs = {**entry.shapes.inputs, **entry.shapes.weights, **outputs}
     slots: dict[str, tuple[int, ...]] = {}
@@ -89,8 +100,7 @@ def of_entry(entry: Entry, model: Model) -> Layout:
             continue
         for part, dims in parts.items():
             lead = (cache.span,) if cache.growth == "window" else ()
-            # The short name too where it can mean nothing else (runtime.binder).
-            for name in (f"{use.slot}_{part}", *((part,) if len(op.caches) == 1 else ())):
+            for name in _names(op, use.slot, part, model):
                 slots[name] = (*lead, *dims)
                 if cache.role == "state":
                     wide.append(name)
@@ -107,15 +117,28 @@ def of_entry(entry: Entry, model: Model) -> Layout:
 
 
 def written(entry: Entry, model: Model) -> tuple[str, ...]:
-    """Parameters through which an operator writes to its caches, by both their names."""
-    op = next(op for op in model.graphs["main"].ops if op.id == entry.ops[0])
+    """Parameters through which an operator writes to its caches, by all their names."""
+    op = _op(entry, model)
     return tuple(
         name
         for use in op.caches
         if "w" in use.mode
         for part, _ in model.caches[use.cache].parts
-        for name in (f"{use.slot}_{part}", part)
+        for name in _names(op, use.slot, part, model)
     )
+
+
+def _op(entry: Entry, model: Model) -> Op:
+    return next(op for op in model.graphs["main"].ops if op.id == entry.ops[0])
+
+
+def _names(op: Op, slot: str, part: str, model: Model) -> tuple[str, ...]:
+    """The long name of a cache's part, and the short one where it means nothing else
+    (runtime.binder)."""
+    parts = [name for use in op.caches for name, _ in model.caches[use.cache].parts]
+    taken = {name for name, _ in (*op.inputs, *op.weights, *op.outputs)}
+    long = f"{slot}_{part}"
+    return (long,) if parts.count(part) > 1 or part in taken else (long, part)
 
 
 def _is_paged(cache: CacheSpec) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from day0.analysis.analyze import Analysis
+from day0.analysis.inventory import Entry
 from day0.analysis.worklist import NewOperator, WorkList
 from day0.scaffold import layouts
 from day0.scaffold.layouts import Layout
@@ -11,6 +12,7 @@ from day0.scaffold.render import literal, render
 from day0.scaffold.signature import Parameter, signature
 
 TENSOR = "torch.Tensor"
+PLAIN = ("fp32", "bf16", "fp16")  # what cases are made up in
 # (name, lengths, starts): one token, a ragged batch with an empty sequence, carried histories.
 HELD_OUT = (
     ("one-token", (1,), (0,)),
@@ -57,6 +59,7 @@ def _unknown(operator: NewOperator, work: WorkList, analysis: Analysis) -> dict[
         "weights": list(model.weights),
         "parameters": [Parameter(name=name, annotation=TENSOR) for name in names],
         "needs_any": False,
+        "narrow": {},
         "function": operator.stem,
         "output": "y",
         "outputs": ["y"],
@@ -73,32 +76,58 @@ def _known(operator: NewOperator, work: WorkList, analysis: Analysis) -> dict[st
         f"model-{number}": layouts.of_entry(entry, analysis.model)
         for number, entry in enumerate(operator.entries)
     }
-    first = next(iter(found.values()))
+    models = tuple(found.values())
+    first = models[0]
     module, _, name = operator.reference.partition(":")
-    filled = (*first.outputs, *layouts.written(operator.entries[0], analysis.model))
-    outputs = [name for name in filled if name in {parameter.name for parameter in parameters}]
-    small = next((kind for kind, layout in found.items() if layout.is_small), "")
-    formats = [
-        {slot: spec.format for slot, spec in entry.shapes.weights.items()}
-        for entry in operator.entries
+    # Operators of one family may differ in what they yield: those of every kind.
+    filled = [
+        name
+        for entry, layout in zip(operator.entries, models, strict=True)
+        for name in (*layout.outputs, *layouts.written(entry, analysis.model))
     ]
+    taken = {parameter.name for parameter in parameters}
+    outputs = [name for name in dict.fromkeys(filled) if name in taken]
+    small = next((kind for kind, layout in found.items() if layout.is_small), "")
+    if not small and not (first.pages or first.slots):
+        # What a cache holds hangs on attributes that shapes do not show: only the others shrink.
+        small, found = "odd", {**found, "odd": layouts.odd(first)}
+    formats = [_formats(entry) for entry in operator.entries]
     return {
         "slot": "",
         "mixes": False,
         "reference": operator.reference,
         "reference_module": module,
         "reference_name": name,
-        "known": list(zip(found.values(), formats, strict=True)),
+        "known": list(zip(models, formats, strict=True)),
         "parameters": parameters,
         "needs_any": any("Any" in parameter.annotation for parameter in parameters),
         "function": name,
         "output": outputs[0],
         "outputs": outputs,
-        "pages": any(layout.pages for layout in found.values()),
+        "pages": any(layout.pages for layout in models),
         "layouts": found,
-        "cases": [*(_cases(small) if small else ()), *_model_cases(found)],
-        "formats": _every(formats),
-        "attrs": _every([layout.attrs for layout in found.values()]),
+        "cases": [
+            *(_cases(small) if small else ()),
+            *_model_cases({name: layout for name, layout in found.items() if name != "odd"}),
+        ],
+        "formats": {
+            slot: tuple(name for name in names if name in PLAIN) or PLAIN
+            for slot, names in _every(formats).items()
+        },
+        "narrow": {
+            slot: tuple(name for name in names if name not in PLAIN)
+            for slot, names in _every(formats).items()
+            if not set(names) <= set(PLAIN)
+        },
+        "attrs": _every([layout.attrs for layout in models]),
+    }
+
+
+def _formats(entry: Entry) -> dict[str, str]:
+    """By weight and cache slot."""
+    stored = {slot: spec.format for slot, spec in entry.shapes.weights.items()}
+    return stored | {
+        slot: spec.format for slot, parts in entry.shapes.caches.items() for spec in parts
     }
 
 

@@ -1,23 +1,11 @@
 """The package that teaches day0 a model: operators, mechanisms, words, tests, an entry point."""
 
-import json
-from pathlib import Path
-
 from day0.analysis.analyze import Analysis
-from day0.analysis.checklist import STATUSES, Checklist
-from day0.analysis.worklist import WorkList, worklist
-from day0.scaffold.files import Written, write_files
+from day0.analysis.checklist import Checklist
+from day0.analysis.worklist import WorkList
+from day0.scaffold.files import MARKER, marker
 from day0.scaffold.operators import operator_files
-from day0.scaffold.render import render
-
-MARKER = "scaffold.json"
-SCHEMA = "day0.scaffold/1"
-
-
-def scaffold(analysis: Analysis, checklist: Checklist, folder: Path, *, force: bool) -> Written:
-    """Write the package for what is new in a model into `folder`; see files.write_files."""
-    work = worklist(analysis)
-    return write_files(folder, package_files(analysis, work, checklist), force=force, marker=MARKER)
+from day0.scaffold.render import answers, render
 
 
 def package_files(analysis: Analysis, work: WorkList, checklist: Checklist) -> dict[str, str]:
@@ -45,11 +33,10 @@ def package_files(analysis: Analysis, work: WorkList, checklist: Checklist) -> d
         "num_tensors": sum(len(table) for table in tensors.values()),
         "assumed": analysis.assumed,
         "width": analysis.spec.shape.hidden_size,
-        "counts": ", ".join(f"{checklist.count(status)} {status}" for status in STATUSES),
-        "stages": _by_stage(checklist),
+        **answers(checklist),
     }
     files = {
-        MARKER: _marker(package, "day0"),
+        MARKER: marker(package, "day0"),
         "pyproject.toml": render("package/pyproject.toml", **values),
         "README.md": render("package/README.md", **values),
         "checklist.md": render("package/checklist.md", **values),
@@ -59,10 +46,9 @@ def package_files(analysis: Analysis, work: WorkList, checklist: Checklist) -> d
         f"{package}/__init__.py": render("package/init.py", **values),
         f"{package}/plugin.py": render("package/plugin.py", **values),
         f"{package}/words.py": render("package/words.py", **values),
+        f"{package}/ops/__init__.py": '"""One folder an operator."""\n',
+        "tests/test_operators.py": render("package/test_operators.py", **values),
     }
-    if work.operators:
-        files["tests/test_operators.py"] = render("package/test_operators.py", **values)
-        files[f"{package}/ops/__init__.py"] = '"""One folder an operator."""\n'
     if work.blocks:
         files["tests/test_mechanisms.py"] = render("package/test_mechanisms.py", **values)
         files[f"{package}/mechanisms/__init__.py"] = '"""How layers are read and flow."""\n'
@@ -73,12 +59,3 @@ def package_files(analysis: Analysis, work: WorkList, checklist: Checklist) -> d
         for path, text in operator_files(operator, work, analysis, package).items():
             files[f"{package}/{path}"] = text
     return files
-
-
-def _by_stage(checklist: Checklist) -> list[tuple[str, list[object]]]:
-    stages = dict.fromkeys(mark.stage for mark in checklist.marks)
-    return [(stage, [m for m in checklist.marks if m.stage == stage]) for stage in stages]
-
-
-def _marker(package: str, target: str) -> str:
-    return json.dumps({"schema": SCHEMA, "package": package, "target": target}, indent=1) + "\n"

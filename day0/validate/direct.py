@@ -38,12 +38,12 @@ class Direct:
         sequences: Mapping[int, Known],
         *,
         look: Look | None = None,
-        eager: bool = False,
+        eager: bool = True,
         scattered: bool = True,
         all_rows: bool = True,
     ) -> None:
-        """`eager`: decode without CUDA graphs. `scattered`: pages of the sequences take turns.
-        `all_rows`: logits of every row of a prefill step, else of the last."""
+        """`eager`: decode without CUDA graphs, as any look needs it. `scattered`: pages of the
+        sequences take turns. `all_rows`: logits of every row of a prefill step, else the last's."""
         self.session = session
         self.sequences = sequences
         self.rows: Rows = {number: {} for number in sequences}

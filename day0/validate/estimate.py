@@ -4,46 +4,27 @@ Flops and bytes are those of the registry (analysis.cost). The floor is the larg
 bandwidth and flops over rate; values between operators and launches are not in it.
 """
 
-from collections.abc import Mapping
+import re
 from dataclasses import dataclass
 
 from day0.analysis.cost import Cost, cost_of, totals
+from day0.analysis.machine import Assumed, Gpu, gpus
 from day0.ir import format as formats
 from day0.ir.graph import Graph, Model
-from day0.ir.recipe import Recipe
+from day0.ir.recipe import STORED, Recipe
 from day0.passes.lower import Lowered
 from day0.registry.family import Context
 from day0.runtime.session import Session
 from day0.validate.grid import Point
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
-    """Bytes per second to its memory, dense operations per second by format, and the shares of
-    both that kernels reach in benches, with the source of all this."""
-
-    bandwidth: float
-    rates: Mapping[str, float]
-    bandwidth_share: float
-    rate_share: float
-    source: str
+# The shares of the peak rates that the plans count on, too.
+ASSUMED = Assumed()
 
 
-# Keyed by a word of the name that torch gives. Shares: see kernels/bench_results.
-DEVICES = {
-    "H200": Device(
-        bandwidth=4.8e12,
-        rates={"bf16": 989e12, "fp8": 1979e12, "fp32": 67e12},
-        bandwidth_share=0.7,
-        rate_share=0.5,
-        source="NVIDIA H200 SXM data sheet (141 GB, 4.8 TB/s; dense rates)",
-    ),
-}
-
-
-def device_called(name: str) -> Device | None:
-    """The figures of a device, None for one that the table does not know."""
-    return next((device for word, device in DEVICES.items() if word in name), None)
+def device_called(name: str) -> Gpu | None:
+    """The row of the plans' table for what torch calls a device, None for one it does not know."""
+    words = re.split(r"[^a-z0-9]+", name.lower())
+    return next((gpu for key, gpu in gpus().items() if key in words), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +37,7 @@ class Estimate:
     tpot_ms: float
 
 
-def estimate(model: Model, recipe: Recipe, point: Point, device: Device) -> Estimate:
+def estimate(model: Model, recipe: Recipe, point: Point, device: Gpu) -> Estimate:
     """Of a burst: all prompts are prefilled, then all decode together."""
     rows = point.batch * point.input
     middle = point.input + point.output // 2
@@ -65,40 +46,39 @@ def estimate(model: Model, recipe: Recipe, point: Point, device: Device) -> Esti
         "decode": Context(phase="decode", length=middle, rows=point.batch),
     }
     found = totals(model, recipe, contexts)
-    floor = {
-        name: seconds(found[name], count, recipe, device)
-        for name, count in (("prefill", rows), ("decode", point.batch))
-    }
-    likely = {
-        name: seconds(found[name], count, recipe, device, reached=True)
-        for name, count in (("prefill", rows), ("decode", point.batch))
-    }
+    # rows of a prompt share what they read: twice what its average row sees is all of it
+    counts = {"prefill": (rows, 2 * point.batch), "decode": (point.batch, point.batch)}
+
+    def times(*, reached: bool) -> dict[str, float]:
+        return {
+            name: seconds(found[name], *count, recipe, device, reached=reached) * 1e3
+            for name, count in counts.items()
+        }
+
+    floor, likely = times(reached=False), times(reached=True)
     return Estimate(
-        ttft_floor_ms=floor["prefill"] * 1e3,
-        tpot_floor_ms=floor["decode"] * 1e3,
-        ttft_ms=likely["prefill"] * 1e3,
-        tpot_ms=likely["decode"] * 1e3,
+        ttft_floor_ms=floor["prefill"],
+        tpot_floor_ms=floor["decode"],
+        ttft_ms=likely["prefill"],
+        tpot_ms=likely["decode"],
     )
 
 
 def seconds(
-    cost: Cost, rows: int, recipe: Recipe, device: Device, *, reached: bool = False
+    cost: Cost, rows: int, reads: int, recipe: Recipe, device: Gpu, *, reached: bool = False
 ) -> float:
-    """Of a step of `rows` rows, `cost` being a row's; `reached`: at the shares of benches."""
-    bandwidth = device.bandwidth * (device.bandwidth_share if reached else 1.0)
-    narrow = any(
-        formats.get(name).quantised for name in recipe.formats.values() if name != "stored"
-    )
-    rate = device.rates[
-        "fp8" if narrow else recipe.plain if recipe.plain in device.rates else "bf16"
-    ]
-    rate *= device.rate_share if reached else 1.0
-    moved = cost.weight_bytes + rows * cost.cache_bytes
+    """Of a step of `rows` rows, `cost` being a row's, which reads the caches of so many rows;
+    `reached`: at the shares of benches."""
+    bandwidth = device.bandwidth * (ASSUMED.bandwidth if reached else 1.0)
+    named = (name for name in recipe.formats.values() if name != STORED)
+    narrow = next((name for name in named if formats.get(name).quantised), recipe.plain)
+    rate = device.rate(narrow) * (ASSUMED.matrix if reached else 1.0)
+    moved = cost.weight_bytes + reads * cost.cache_bytes
     return max(moved / bandwidth, rows * cost.flops / rate)
 
 
 def by_family(
-    model: Model, recipe: Recipe, point: Point, device: Device
+    model: Model, recipe: Recipe, point: Point, device: Gpu
 ) -> list[dict[str, float | str]]:
     """Where the floor of a decode step goes: per family its time alone and its share of all."""
     main = model.graphs["main"]
@@ -106,7 +86,9 @@ def by_family(
     sums: dict[str, Cost] = {}
     for op in main.ops:
         sums[op.family] = sums.get(op.family, Cost()) + cost_of(op, main, model, recipe, context)
-    times = {name: seconds(one, point.batch, recipe, device) for name, one in sums.items()}
+    times = {
+        name: seconds(one, point.batch, point.batch, recipe, device) for name, one in sums.items()
+    }
     total = sum(times.values()) or 1.0
     return [
         {

@@ -14,12 +14,11 @@ from day0.runtime.step import Step
 from day0.validate.direct import CPU, Look, Owner, Rows, record
 from day0.validate.sequences import Known
 
-PAD = 3  # rows beyond the batch
-
 
 class Served:
-    """An engine over a session's caches. `padded`: every decode step is padded as CUDA graphs are,
-    and before it the padding alone is run, as while a graph is captured."""
+    """An engine over a session's caches. `padded_to`: every decode step is padded to so many
+    rows, as for CUDA graphs, and before it the padding alone is run, as while one is captured.
+    `eager`: without graphs."""
 
     def __init__(
         self,
@@ -28,7 +27,8 @@ class Served:
         *,
         limits: Limits | None = None,
         look: Look | None = None,
-        padded: bool = False,
+        padded_to: int = 0,
+        eager: bool = True,
     ) -> None:
         self.session = session
         self.sequences = sequences
@@ -36,7 +36,8 @@ class Served:
         self.rows: Rows = {number: {} for number in sequences}
         self.requests: dict[int, Request] = {}
         self._look = look
-        self._padded = padded
+        self._padded = padded_to
+        self._eager = eager
         self._engine = Engine(self._run, self.limits, CPU, history=session.history)
 
     def serve(self, numbers: Sequence[int]) -> Rows:
@@ -58,11 +59,12 @@ class Served:
         session, look, width = self.session, self._look, step.num_rows
         if self._padded and step.phase == "decode":
             step, inputs = self._with_padding(step, inputs)
-        found = session.run(
-            step,
-            inputs,
-            watch=None if look is None else lambda call, frame: look(call, frame, owners),
-        )[session.logits_name]
+        watch = None
+        if look is not None:
+            watch = lambda call, frame: look(call, frame, owners)
+        elif self._eager:
+            watch = lambda call, frame: None
+        found = session.run(step, inputs, watch=watch)[session.logits_name]
         found = found[:width] if step.phase == "decode" else found
         record(self.rows, found, owners)
         forced = torch.zeros_like(found)
@@ -88,7 +90,7 @@ class Served:
     def _with_padding(
         self, step: Step, inputs: Mapping[str, torch.Tensor]
     ) -> tuple[Step, dict[str, torch.Tensor]]:
-        rows = step.num_sequences + PAD
+        rows = self._padded
         widths = {span: table.shape[1] + 1 for span, table in step.tables.items()}
         padding = Padding(rows, widths, CPU)
         buffers = {

@@ -6,14 +6,16 @@ from typing import Any
 
 import torch
 
+from day0.analysis.machine import Gpu
 from day0.errors import DoesNotFit
 from day0.runtime.api import Loaded, jobs_for
-from day0.runtime.compiles import Compiles
+from day0.runtime.kernel_cache import Compiles
 from day0.runtime.metrics import Timing, side_by_side
 from day0.runtime.prompts import made_up
 from day0.runtime.run_json import peak_memory
 from day0.runtime.sampling import Sampling
 from day0.runtime.session import Sizes
+from day0.runtime.step_costs import launches_by_kind, per_layer, planned
 from day0.validate import estimate as estimates
 from day0.validate.environment import device_name
 from day0.validate.grid import Measured, Point, measure
@@ -86,12 +88,12 @@ def measured(
             progress(number, len(points), point.name)
         run(point, seed)  # with what a new batch size makes anew: graphs and kernels
         seed += 1
-        before, compiled_s = compiles.count, compiles.seconds
+        before, compiled_s = compiles.new, compiles.seconds
         _reset(loaded)
         grid.append(
             measure(point, run, seed=seed, repeats=repeats, warm_up=0, peak=lambda: _peak(loaded))
         )
-        late += compiles.count - before
+        late += compiles.new - before
         seed += repeats
     return _put_together(loaded, tuple(grid), cold, compiled_s, late)
 
@@ -105,9 +107,9 @@ def _put_together(
     notes = [] if device else [f"no floor and no prediction of time: {name} is not in the table"]
     sides = side_by_side([_as_cold(timing) for timing in cold])
     graphs = session.graphs.capture_s.values() if session.graphs is not None else ()
-    ops = len(session.programs["decode"].calls)
+    step, of = planned(opened)
     rows = min(session.limits.chunk, max(one.point.batch * one.point.input for one in grid))
-    planned = estimates.memory(session, opened.recipe, rows=rows)
+    foreseen = estimates.memory(session, opened.recipe, rows=rows)
     on_device = opened.device != "cpu"
     if not on_device:
         notes.append("the peak is the process's, all of it, and is not compared with a prediction")
@@ -121,13 +123,13 @@ def _put_together(
         Metric(name="jit_compiles_after_ready", value=float(late), bound=0.0),
         Metric(
             name="launches_per_layer",
-            value=ops / max(1, len(opened.model.spec.layers)),
-            how="counted: operators of a decode step",
+            value=per_layer(launches_by_kind(step, opened.model.spec, opened.recipe)),
+            how=f"declared by the implementations of a decode step on {of}",
         ),
         Metric(
             name="peak_memory_bytes",
             value=float(max(peaks)) if peaks else None,
-            predicted=float(sum(planned.values())) if on_device else None,
+            predicted=float(sum(foreseen.values())) if on_device else None,
         ),
     ]
     best = max(grid, key=lambda one: one.medians["output_throughput"] or 0.0)
@@ -142,15 +144,13 @@ def _put_together(
     return Speed(
         grid=grid,
         metrics=tuple(metrics),
-        memory=planned,
+        memory=foreseen,
         by_family=families,
         notes=tuple(notes),
     )
 
 
-def _figure(
-    name: str, short: str, one: Measured, opened: Any, device: estimates.Device | None
-) -> Metric:
+def _figure(name: str, short: str, one: Measured, opened: Any, device: Gpu | None) -> Metric:
     key = short if short.endswith("throughput") else f"median_{short}"
     predicted = floor = None
     if device is not None:

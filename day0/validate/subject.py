@@ -1,6 +1,7 @@
 """What checks look at: a model that can be loaded in several recipes and lowerings, the ids they
 run on, and what one undisturbed prompt gives."""
 
+import gc
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -58,6 +59,9 @@ class Subject:
         if key not in self._sessions:
             for old in list(self._sessions)[1:]:
                 self._expected.pop(id(self._sessions.pop(old)), None)
+            if self.on_gpu:
+                gc.collect()  # programs and graphs hold each other
+                torch.cuda.empty_cache()
             opened = replace(self.opened, recipe=recipe, without=without, backend=backend)
             self._sessions[key], _ = opened.session(self._sizes())
         return self._sessions[key]
@@ -76,6 +80,14 @@ class Subject:
             direct.prefill(number)
         clean(session)
         return direct.rows
+
+    def close(self) -> None:
+        """Let go of every session and what the device keeps for them."""
+        self._sessions.clear()
+        self._expected.clear()
+        if self.on_gpu:
+            gc.collect()
+            torch.cuda.empty_cache()
 
     def _sizes(self) -> Sizes:
         lengths = [len(one.ids) for one in self.sequences.values()]

@@ -4,7 +4,7 @@ Passes keep the names of what survives them (a value of fewer rows is called `<n
 equal names can be compared between any two runs: canonical and lowered, whole and in pieces.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -35,14 +35,17 @@ class Place:
 
 
 class Trace:
-    """A Look that keeps every value of every row."""
+    """A Look that keeps every value of every row, or of the values named in `only`."""
 
-    def __init__(self) -> None:
+    def __init__(self, only: Collection[str] | None = None) -> None:
+        self._only = only
         self.order: dict[str, int] = {}
         self._rows: dict[str, dict[int, dict[int, torch.Tensor]]] = {}
 
     def __call__(self, call: Call, frame: Frame, owners: tuple[Owner, ...]) -> None:
         for name, number, start, rows in _owned(call, frame, owners):
+            if self._only is not None and name not in self._only:
+                continue
             self.order.setdefault(name, len(self.order))
             table = self._rows.setdefault(name, {}).setdefault(number, {})
             for offset, row in enumerate(rows.cpu()):
@@ -61,28 +64,38 @@ class Trace:
 
 
 class Parting:
-    """A Look that compares a run with a Trace. `first`: the place that comes first in the
-    program's order; None where every common value agrees within `bound`."""
+    """A Look that compares a run with a Trace.
 
-    def __init__(self, trace: Trace, bound: float, *, choices: bool = True) -> None:
+    `first`: the place that comes first in the program's order; None where every common value
+    agrees within `bound`. `tipped`: by op, rows whose choice (of experts, of entries) was another;
+    with `force` such a row goes on with the choice of the Trace, so that what follows can still be
+    compared, and counts as a difference only in `tipped`.
+    """
+
+    def __init__(
+        self, trace: Trace, bound: float, *, choices: bool = True, force: bool = False
+    ) -> None:
         """`choices`: selected entries and experts count too, not numbers alone."""
         self.first: Place | None = None
         self.last_op: Op | None = None
-        self.compared = 0
+        self.tipped: dict[str, int] = {}
+        self.chosen: dict[str, int] = {}
         self._trace = trace
         self._bound = bound
         self._choices = choices
+        self._force = force
         self._scales: dict[str, float] = {}
 
     def __call__(self, call: Call, frame: Frame, owners: tuple[Owner, ...]) -> None:
         self.last_op = call.op
+        if self._force:
+            self._follow(call, frame, owners)
         for name, number, start, rows in _owned(call, frame, owners):
             theirs = self._trace.rows(name, number, start, len(rows))
-            if theirs is None or theirs.shape != rows.shape:
+            if theirs is None or theirs.shape != rows.shape or not len(rows):
                 continue
             if not (self._choices or rows.is_floating_point()):
                 continue
-            self.compared += 1
             errors = self._errors(name, rows.cpu(), theirs)
             worst = int(errors.argmax())
             error = float(errors[worst])
@@ -91,6 +104,23 @@ class Parting:
             order = self._trace.order
             if self.first is None or order[name] < order[_name(self.first.op)]:
                 self.first = Place(op=call.op, error=error, number=number, position=start + worst)
+
+    def _follow(self, call: Call, frame: Frame, owners: tuple[Owner, ...]) -> None:
+        """Where a row chose otherwise, all outputs of its op become those of the Trace."""
+        whole = [
+            (rows, theirs)
+            for name, number, start, rows in _owned(call, frame, owners)
+            if (theirs := self._trace.rows(name, number, start, len(rows))) is not None
+        ]
+        choices = [pair for pair in whole if not pair[0].is_floating_point()]
+        for rows, theirs in choices:
+            same = (rows.cpu().sort(-1).values == theirs.sort(-1).values).all(-1)
+            op = call.op.id
+            self.chosen[op] = self.chosen.get(op, 0) + len(same)
+            self.tipped[op] = self.tipped.get(op, 0) + int((~same).sum())
+        if choices and len(whole) == len(list(_owned(call, frame, owners))):
+            for rows, theirs in whole:  # rows are views of the frame's values
+                rows.copy_(theirs)
 
     def _errors(self, name: str, ours: torch.Tensor, theirs: torch.Tensor) -> torch.Tensor:
         """[rows]: relative to the value's largest magnitude; a choice in any order, or infinite."""

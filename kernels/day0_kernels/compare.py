@@ -33,9 +33,9 @@ def relative_errors(actual: torch.Tensor, truth: torch.Tensor) -> tuple[float, f
     difference = torch.where(known, actual - truth, 0.0)
     count = max(int(known.sum()), 1)
     size = float(torch.where(known, truth, 0.0).square().sum() / count) ** 0.5
-    if size == 0.0:
-        return float(difference.square().sum() / count) ** 0.5, float(difference.abs().amax())
     largest = float(difference.abs().amax()) if difference.numel() else 0.0
+    if size == 0.0:
+        return float(difference.square().sum() / count) ** 0.5, largest
     return float(difference.square().sum() / count) ** 0.5 / size, largest / size
 
 

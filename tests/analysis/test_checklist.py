@@ -142,6 +142,50 @@ def test_operators(demo: dict[str, Any]) -> None:
     assert judged("quant-rework", "w as fp8")["precision/formats-taken"].status == "todo"
 
 
+def with_ops(demo: dict[str, Any], family: str, **changes: Any) -> dict[str, Any]:
+    """The demo with other words in its operators of one family, the drafts' too."""
+
+    def changed(graph: dict[str, Any]) -> dict[str, Any]:
+        ops = [{**op, **changes} if op["family"] == family else op for op in graph["ops"]]
+        return {**graph, "ops": ops}
+
+    drafts = {name: changed(graph) for name, graph in demo["drafts"].items()}
+    return {**demo, "graph": changed(demo["graph"]), "drafts": drafts}
+
+
+def test_two_uses_of_one_cache_fail(demo: dict[str, Any]) -> None:
+    assert by_name(answered(demo))["ops/compress/tail"].status == "pass"
+    one = {"slot": "tail", "cache": "layers.3.mixer.indexer.keys", "mode": "rw"}
+    found = by_name(answered(with_ops(demo, "compress", caches=[one, {**one, "slot": "pooled"}])))
+    assert found["ops/compress/tail"].status == "fail"
+    found = by_name(answered(with_ops(demo, "compress", caches=[one])))
+    assert found["ops/compress/tail"].status == "unknown"
+
+
+def test_an_attribute_is_settled_by_what_it_rests_on(demo: dict[str, Any]) -> None:
+    mark = by_name(answered(demo))["ops/compress/pooling"]
+    assert (mark.status, "rule='softmax'" in mark.evidence) == ("pass", True)
+    guess = {"path": "indexer.pool", "value": "softmax", "how": "assumed", "decisive": True}
+    rests = with_ops({**demo, "facts": [guess]}, "compress", because=["indexer.pool"])
+    mark = by_name(answered(rests))["ops/compress/pooling"]
+    assert (mark.status, "indexer.pool = 'softmax'" in mark.evidence) == ("todo", True)
+    bare = by_name(answered(with_ops(demo, "compress", attrs={})))["ops/compress/pooling"]
+    assert bare.status == "unknown"
+
+
+def test_a_slot_is_taken_by_all_and_a_weight_proved(demo: dict[str, Any]) -> None:
+    mark = by_name(answered(demo))["ops/sparse_mla/selection"]
+    assert (mark.status, "layers.3.mixer.indexer" in mark.evidence) == ("pass", True)
+    none = by_name(answered(with_ops(demo, "sparse_mla", inputs={})))
+    assert none["ops/sparse_mla/selection"].status == "todo"
+    sink = {"id": "layers.0.mixer", "family": "shared_kv", "attrs": {}, "caches": [],
+            "because": [], "inputs": {}, "weights": {"sink": "layers.0.sink"}}  # fmt: skip
+    found = {**demo, "graph": {**demo["graph"], "ops": [*demo["graph"]["ops"], sink]}}
+    assert by_name(answered(found))["ops/shared_kv/sink"].status == "pass"
+    bare = {**found, "proof": {**demo["proof"], "status": "no-headers"}}
+    assert by_name(answered(bare))["ops/shared_kv/sink"].status == "unknown"
+
+
 def test_figures_are_filled_in_and_judged(demo: dict[str, Any], tmp_path: Path) -> None:
     path = evidence(tmp_path, {"jit_compiles_after_ready": 0, "launches_per_layer": 11.5,
                                "tpot_ms": 3.0, "graph_capture_s": None})  # fmt: skip
@@ -230,7 +274,31 @@ def test_conditions(demo: dict[str, Any]) -> None:
 
 def test_every_shipped_family_can_be_answered(demo: dict[str, Any]) -> None:
     """Also for the families that the demo lacks: an op of each is put into the graph."""
-    ops = [{"id": f"layers.0.{name}", "family": name, "attrs": {}, "caches": [], "because": []}
-           for name in NAMES]  # fmt: skip
+    ops = [{"id": f"layers.0.{name}", "family": name, "attrs": {}, "caches": [], "because": [],
+            "inputs": {}, "weights": {}} for name in NAMES]  # fmt: skip
     found = answered({**demo, "graph": {**demo["graph"], "ops": ops}})
     assert len(found.marks) + len(found.left_out) == len(items(frozenset(NAMES)))
+
+
+def test_plans_answer_their_items() -> None:
+    """Formats: decided for all, and taken by the units of one GPU and not of the other."""
+    for gpu, status in (("h200", "pass"), ("a100", "todo")):
+        marks = by_name(answered(to_json(analyze("demo", quant="fp8", gpu=gpu))))
+        assert marks["precision/units-take"].status == status
+        assert "fp8_b128" in marks["precision/units-take"].evidence
+        plan = marks["precision/plan"]
+        assert (plan.status, plan.evidence.split(" weights")[0]) == ("pass", "249 of 249")
+    nearest = marks["architecture/nearest-compared"]
+    assert nearest.status == "todo"
+    assert "read against" in nearest.evidence
+    same = by_name(answered(to_json(analyze("catalog:zai-org--glm-5.3-fp8"))))
+    assert same["architecture/nearest-compared"].status == "pass"
+
+
+def test_a_decision_without_a_reason_fails(demo: dict[str, Any]) -> None:
+    plan = demo["precision"]
+    bare = {**plan, "rows": [{**plan["rows"][0], "why": ""}, *plan["rows"][1:]]}
+    fewer = {**plan, "decided": plan["decided"] - 1}
+    for changed in (bare, fewer):
+        found = by_name(answered({**demo, "precision": changed}))
+        assert found["precision/plan"].status == "fail"

@@ -11,7 +11,7 @@ from tests.corpus import ROOT
 GOLDEN = ROOT / "tests" / "golden"
 
 
-@pytest.mark.parametrize("command", ["analyze", "run", "checklist"])
+@pytest.mark.parametrize("command", ["analyze", "run", "checklist", "diff", "scaffold", "validate"])
 def test_help_is_the_golden_one(command: str, request: pytest.FixtureRequest) -> None:
     path = GOLDEN / f"help_{command}.txt"
     result = subprocess.run(

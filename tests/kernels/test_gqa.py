@@ -205,3 +205,15 @@ def test_lists_that_cut_key_heads_are_refused(selected_attention, device, genera
     sparse = given(device, generator, selected=5, lists=4)
     with pytest.raises(ValueError, match="multiple of the lists, got 4"):
         selected_attention(**sparse)
+
+
+@pytest.mark.gpu
+def test_pages_beyond_2_to_the_31(attention, device, generator):
+    near = given(device, generator, (37,), dim=512 // 2, dtype="fp16")
+    far = dict(near)
+    pages = 2**31 // (16 * 512) + 8  # of 16 entries of 2 heads of 256
+    for part in PARTS:
+        far[part] = torch.zeros(pages, 16, 512, dtype=torch.float16, device=device)
+        far[part][-4:] = near[part][:4]
+    far["table"] = near["table"] + pages - 4
+    assert torch.equal(found(attention, far), found(attention, near))

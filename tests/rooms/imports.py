@@ -19,7 +19,16 @@ ROOMS = {
     "scaffold": ("analysis", "ir"),
     "report": ("analysis", "validate", "ir"),
     "runtime": (
-        *("passes", "models", "registry", "catalog", "analysis.memory", "checkpoint", "ir"),
+        *(
+            "passes",
+            "models",
+            "registry",
+            "catalog",
+            "analysis.memory",
+            "analysis.layers",
+            "checkpoint",
+            "ir",
+        ),
     ),
     "validate": ("runtime", "analysis", "passes", "registry", "ir"),
     "cli": ("report", "scaffold", "analysis"),

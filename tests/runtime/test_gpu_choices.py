@@ -50,14 +50,17 @@ def for_hopper(model: Model, recipe: str) -> dict[str, Lowered]:
 
 
 def program_of(lowered: Lowered, dtype: torch.dtype) -> Program:
-    """Bound to caches of a page each; weights are looked up when they are read."""
+    """Bound to caches of a page each, and to empty weights."""
     caches = lowered.caches
     storage = Storage(
         caches, page_size=page_size(caches.values()), num_slots=1, device=torch.device("cpu"),
         num_pages={span_of(cache): 1 for cache in caches.values()},
         dtypes=dict.fromkeys(caches, dtype),
     )  # fmt: skip
-    return Program(lowered, weights={}, storage=storage, dtype=dtype, device=torch.device("cpu"))
+    weights = dict.fromkeys(lowered.weights, torch.empty(0))
+    return Program(
+        lowered, weights=weights, storage=storage, dtype=dtype, device=torch.device("cpu")
+    )
 
 
 @pytest.mark.hf

@@ -14,7 +14,8 @@ QUIET = ("--max-new-tokens", "4", "--format", "json", "--device", "cpu")
 FIGURES = ("duration", "completed", "request_throughput", "output_throughput",
            "total_token_throughput", "peak_output_throughput", "ttft_ms", "tpot_ms", "itl_ms",
            "cold_ttft_ms", "warm_ttft_ms", "cold_tpot_ms", "warm_tpot_ms", "load_s", "compile_s",
-           "graph_capture_s", "jit_compiles_after_ready", "peak_memory_bytes")  # fmt: skip
+           "graph_capture_s", "jit_compiles_after_ready", "peak_memory_bytes",
+           "launches_per_layer", "decode_floor_ms", "decode_floor_share")  # fmt: skip
 SPREADS = tuple(
     f"{word}_{name}"
     for word in ("mean", "median", "p90", "p99")

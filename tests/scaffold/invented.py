@@ -11,6 +11,7 @@ import math
 import random
 import struct
 from pathlib import Path
+from typing import Any
 
 HIDDEN, HEADS, HEAD_DIM, INNER, VOCAB = 24, 4, 8, 40, 64
 MIXER = {
@@ -64,12 +65,48 @@ def shapes() -> dict[str, tuple[int, ...]]:
     return found | {"model.norm.weight": (HIDDEN,)}
 
 
-def write(folder: Path, seed: int) -> Path:
+def strange() -> tuple[dict[str, tuple[int, ...]], dict[str, Any]]:
+    """(tensors, config) with what is awkward to write down: a feed-forward of numbered blocks that
+    nobody has heard of either, two modules in one mixer, names that are long, Python's own words,
+    used up, or no names at all."""
+    long = "a_module_whose_name_is_longer_than_any_line_should_have_to_hold"
+    tensors = {
+        name.replace(".mixer.", f".{long}."): dims
+        for name, dims in shapes().items()
+        if ".mlp." not in name
+    }
+    for layer in range(3):
+        at = f"model.layers.{layer}.mlp."
+        for expert in range(3):
+            tensors[f"{at}blocks.{expert}.in.weight"] = (INNER, HIDDEN)
+            tensors[f"{at}blocks.{expert}.class-2.weight"] = (HIDDEN, INNER)
+        tensors |= {f"{at}y": (3, HIDDEN), f"{at}positions.weight": (HIDDEN,)}
+        if layer != 1:
+            tensors[f"model.layers.{layer}.second.weight"] = (HIDDEN, HIDDEN)
+    words = {
+        key: value
+        for key, value in CONFIG.items()
+        if key not in ("intermediate_size", "hidden_act")
+    }
+    words |= {
+        "model_type": '1-model type/of "no" known kind, and a long one',
+        "in": {"lambda": 3},
+        "half \ud800": 1,
+    }
+    return tensors, words
+
+
+def write(
+    folder: Path,
+    seed: int,
+    tensors: dict[str, tuple[int, ...]] | None = None,
+    config: dict[str, Any] | None = None,
+) -> Path:
     """config.json and model.safetensors with random fp32 weights."""
     folder.mkdir(parents=True)
     draw = random.Random(seed)
     header, data, at = {}, bytearray(), 0
-    for name, dims in shapes().items():
+    for name, dims in (tensors or shapes()).items():
         count = math.prod(dims)
         scale = 1.0 if len(dims) == 1 else dims[1] ** -0.5
         data += array.array("f", (draw.gauss(0.0, scale) for _ in range(count))).tobytes()
@@ -77,5 +114,5 @@ def write(folder: Path, seed: int) -> Path:
         at += 4 * count
     text = json.dumps(header).encode()
     (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
-    (folder / "config.json").write_text(json.dumps(CONFIG))
+    (folder / "config.json").write_text(json.dumps(config or CONFIG))
     return folder

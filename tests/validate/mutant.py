@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -56,7 +57,8 @@ def argument(**changes: Callable[[Mapping[str, Any]], Any]) -> Callable[..., Cal
 
     def change(right: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(right)
-        def wrong(**given: Any) -> Any:
+        def wrong(*values: Any, **named: Any) -> Any:
+            given = {**dict(zip(signature(right).parameters, values, strict=False)), **named}
             return right(**{**given, **{name: make(given) for name, make in changes.items()}})
 
         return wrong

@@ -83,6 +83,8 @@ FAMILY = Family(
             limits=_limits,
             min_capability=(9, 0),
             parity="experts/bf16-T50",
+            # sort, (quantise,) gate and up, down, sum
+            launches=lambda s: 5 if s.weights["gate"].format.startswith("fp8") else 4,
         ),
     ),
 )

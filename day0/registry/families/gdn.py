@@ -27,6 +27,8 @@ def _triton(phase: str, entry: str, parity: str) -> Impl:
         limits=_limits,
         min_capability=(9, 0),
         parity=parity,
+        # of a prompt: what is local to chunks, the systems solved, the scan
+        launches=3 if phase == "prefill" else 1,
     )
 
 

@@ -82,6 +82,7 @@ FAMILY = Family(
             attrs={"softcap": (None,), "window": (0,)},
             limits=_plain,
             graph_safe=False,
+            launches=4,  # of one sequence: keys and values gathered, attention, a copy
         ),
         Impl(
             backend="triton",
@@ -90,6 +91,7 @@ FAMILY = Family(
             limits=paged_limits,
             min_capability=(9, 0),
             parity="gqa/bf16",
+            launches=2,  # attention in splits, and their merge
         ),
     ),
 )

@@ -58,6 +58,7 @@ FAMILY = Family(
         Impl(
             backend="triton",
             entry="day0_kernels.hyper_connection.read:hyper_connection",
+            launches=2,
             formats=dict.fromkeys(("fn", "base", "scale"), ("fp32",)),
             limits=few_streams,
             min_capability=(9, 0),

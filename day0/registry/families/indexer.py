@@ -86,6 +86,7 @@ FAMILY = Family(
             limits=_limits,
             min_capability=(9, 0),
             parity="indexer/bf16",
+            launches=3,  # scores, each segment's candidates, the choice among them
         ),
     ),
 )

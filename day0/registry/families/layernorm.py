@@ -14,6 +14,6 @@ FAMILY = Family(
     flops=lambda s, c: 6.0 * s.width("x"),
     impls=(
         reference("day0_kernels.basic.reference:layernorm"),
-        Impl(backend="library", entry="day0_kernels.basic.library:layernorm"),
+        Impl(backend="library", entry="day0_kernels.basic.library:layernorm", launches=2),
     ),
 )

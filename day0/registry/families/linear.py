@@ -22,6 +22,22 @@ def _small(shapes: Shapes) -> tuple[str, ...]:
     return tuple(reasons + (["a bias"] if "bias" in shapes.weights else []))
 
 
+def _ways(shapes: Shapes) -> tuple[Way, ...]:
+    """A block-diagonal product is cut between its blocks; any other along its outputs or inputs."""
+    out, inner = map(int, shapes.weights["weight"].dims)
+    own = tuple((slot, 0) for slot in shapes.weights)
+    groups = shapes.attrs["groups"]
+    if groups > 1:
+        cut = Cut(units=groups, what="blocks", inputs=("x",), weights=own, counts=("groups",))
+        return (Way(name="blocks", cuts=(cut,), yields="split"),)
+    columns = Cut(units=out, what="outputs", weights=own)
+    rows = Cut(units=inner, what="inputs", inputs=("x",), weights=(("weight", 1),))
+    return (
+        Way(name="columns", cuts=(columns,), yields="split"),
+        Way(name="rows", cuts=(rows,), yields="partial"),
+    )
+
+
 def _pieces(shapes: Shapes) -> tuple[str, ...]:
     """Rows of both operands are read in pieces of 16 bytes."""
     inner = int(shapes.weights["weight"].dims[1])
@@ -38,22 +54,6 @@ def narrow(**attrs: tuple[int, ...]) -> Impl:
         limits=_pieces,
         min_capability=(9, 0),
         parity="fp8_gemm/linear-bf16",
-    )
-
-
-def _ways(shapes: Shapes) -> tuple[Way, ...]:
-    """A block-diagonal product is cut between its blocks; any other along its outputs or inputs."""
-    out, inner = map(int, shapes.weights["weight"].dims)
-    own = tuple((slot, 0) for slot in shapes.weights)
-    groups = shapes.attrs["groups"]
-    if groups > 1:
-        cut = Cut(units=groups, what="blocks", inputs=("x",), weights=own, counts=("groups",))
-        return (Way(name="blocks", cuts=(cut,), yields="split"),)
-    columns = Cut(units=out, what="outputs", weights=own)
-    rows = Cut(units=inner, what="inputs", inputs=("x",), weights=(("weight", 1),))
-    return (
-        Way(name="columns", cuts=(columns,), yields="split"),
-        Way(name="rows", cuts=(rows,), yields="partial"),
     )
 
 

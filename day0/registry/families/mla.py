@@ -77,6 +77,7 @@ def paged(*phases: str, entry: str, parity: str) -> Impl:
         limits=_absorbable,
         min_capability=(9, 0),
         parity=parity,
+        launches=4,  # to the latents, attention and its merge, and back
     )
 
 
@@ -108,6 +109,7 @@ FAMILY = Family(
             attrs={"window": (0,)},
             limits=_expandable,
             graph_safe=False,
+            launches=8,  # of one sequence: two products, their layout, attention, two copies
         ),
     ),
 )

@@ -60,6 +60,7 @@ FAMILY = Family(
             limits=_paged,
             min_capability=(9, 0),
             parity="sparse_gqa/bf16",
+            launches=2,
         ),
     ),
 )

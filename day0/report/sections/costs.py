@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from day0.report.parts import Note, Notes, Part, Section, Table, amount, share, size, whole, word
+from day0.report.sections.roofline import roofline
 
+FOLD = 12  # entries; longer lists are shown closed
 PHASES = {
     "prefill_4k": "prefill of 4K tokens, per token",
     "decode_4k": "decode at 4K tokens",
@@ -23,6 +25,7 @@ def cost(report: Mapping[str, Any]) -> Section:
             whole(round(found["flops_per_token"] / _bytes(found), 1) if _bytes(found) else None),
         )
         for name, found in report["cost"].items()
+        if name != "roofline"
     )
     columns = ("step", "flops", "bytes of weights", "bytes of caches", "flops per byte")
     return Section(
@@ -30,7 +33,7 @@ def cost(report: Mapping[str, Any]) -> Section:
         title="Cost",
         lead="Batch 1: the weights are read once for each decode step and shared by its sequences, "
         "the caches are read for each. Values between operators are not counted.",
-        parts=(Table(name="cost", columns=columns, rows=rows),),
+        parts=(Table(name="cost", columns=columns, rows=rows), *roofline(report)),
     )
 
 
@@ -50,6 +53,7 @@ def stored(report: Mapping[str, Any]) -> Section:
     parts: list[Part] = [
         Table(name="stored", columns=("format", "tensors", "params", "bytes", "share"), rows=rows)
     ]
+    parts += _lists(quant)
     if quant["conflicts"]:
         notes = (Note(severity="warning", message=words) for words in quant["conflicts"])
         parts.append(Notes(items=tuple(notes)))
@@ -60,6 +64,47 @@ def stored(report: Mapping[str, Any]) -> Section:
         lead=f"{quant['coverage']:.1f} % of the parameters are quantised; {source}.",
         parts=tuple(parts),
     )
+
+
+def _lists(quant: Mapping[str, Any]) -> list[Part]:
+    """What the entries of the exclusion lists name, and how the GPU takes the formats."""
+    parts: list[Part] = []
+    if quant.get("exclusions"):
+        parts.append(
+            Table(
+                name="exclusions",
+                columns=("excluded", "entries", "tensors", "params", "stored quantised"),
+                rows=tuple(
+                    (
+                        word(row["entry"], code=True),
+                        whole(row["entries"]),
+                        whole(row["weights"]),
+                        amount(row["params"]),
+                        whole(row["quantised"]),
+                    )
+                    for row in quant["exclusions"]
+                ),
+                caption=f"Entries of the exclusion lists ({len(quant['exclusions'])} kinds)",
+                folded=len(quant["exclusions"]) > FOLD,
+            )
+        )
+    if quant.get("hardware"):
+        parts.append(
+            Table(
+                name="hardware",
+                columns=("format", "GPU", "matrix units", "how"),
+                rows=tuple(
+                    (
+                        word(row["format"], code=True),
+                        word(row["gpu"]),
+                        word(row["units"], tone="good" if row["native"] else "warn"),
+                        word(row["words"]),
+                    )
+                    for row in quant["hardware"]
+                ),
+            )
+        )
+    return parts
 
 
 def _bytes(found: Mapping[str, float]) -> float:

@@ -17,6 +17,7 @@ from day0.report.parts import (
     word,
 )
 from day0.report.plot_units import tokens
+from day0.report.sections.fits import fits
 
 BATCHES = (1, 8, 64)
 CACHE_COLUMNS = (
@@ -110,7 +111,7 @@ def memory(report: Mapping[str, Any]) -> Section:
         title="Memory",
         lead=f"Weights as stored: {weights:,} B. Caches under recipe {report['recipe']}. "
         "Activations and workspace come on top.",
-        parts=(Table(name="memory", columns=columns, rows=rows), plot),
+        parts=(Table(name="memory", columns=columns, rows=rows), plot, *fits(report)),
     )
 
 

@@ -4,11 +4,12 @@ number."""
 from dataclasses import replace
 
 from day0.passes.lower import OPTIONAL
+from day0.runtime.capture import BUCKETS
 from day0.runtime.session import Session
 from day0.validate.cell import Cell, Outcome, Way, compared
 from day0.validate.direct import Direct, Look, Rows
 from day0.validate.served import Served
-from day0.validate.subject import Subject
+from day0.validate.subject import Subject, clean
 
 
 def passes(subject: Subject) -> Outcome:
@@ -42,12 +43,19 @@ def _ways(subject: Subject) -> list[Way]:
 
 
 def graph(subject: Subject) -> Outcome:
-    """Decode by CUDA graphs, captured while prompts are live, against prompts in one piece."""
+    """Decode by CUDA graphs, captured while prompts are live, against eager steps of the same
+    number of rows."""
+    session = subject.session()
+    clean(session)
+    size = next(size for size in BUCKETS if size >= len(subject.sequences))
+    eager = Served(session, subject.sequences, padded_to=size).serve(tuple(subject.sequences))
 
     def take(session: Session, look: Look | None) -> Rows:
-        return Served(session, subject.sequences, look=look).serve(tuple(subject.sequences))
+        served = Served(session, subject.sequences, look=look, eager=False)
+        return served.serve(tuple(subject.sequences))
 
-    return compared(subject, [Way(name="decode by CUDA graphs", take=take)])
+    way = Way(name="decode by CUDA graphs", take=take)
+    return compared(subject, [way], expected=eager, tips=False)
 
 
 def _no_graph(subject: Subject) -> str:

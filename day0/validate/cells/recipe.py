@@ -44,13 +44,11 @@ def fp8(subject: Subject) -> Outcome:
 
 def moved(subject: Subject, recipe: Recipe, base: Recipe) -> Outcome:
     """How far a recipe moves the logits of undisturbed prompts from those of another one."""
-    plain = subject.session(base)
-    traced = Trace()
-    expected = subject.undisturbed(plain, traced)
-    chosen = {op.outputs[0][1] for op in subject.model.graphs["main"].ops if op.family == "indexer"}
-    session = subject.session(recipe)
-    other = Trace()
-    rows = subject.undisturbed(session, other)
+    ops = subject.model.graphs["main"].ops
+    chosen = {op.outputs[0][1] for op in ops if op.family == "indexer"}
+    traced, other = Trace(chosen), Trace(chosen)
+    expected = subject.undisturbed(subject.session(base), traced)
+    rows = subject.undisturbed(subject.session(recipe), other)
     figures = {f"kl_{recipe.name}": kl(expected, rows), f"top1_{recipe.name}": top1(expected, rows)}
     overlaps = {
         name: overlap(subject, traced, other, name)
@@ -66,7 +64,7 @@ def moved(subject: Subject, recipe: Recipe, base: Recipe) -> Outcome:
     if overlaps:
         said += f" ({words_of(overlaps)})"
     fine = share <= bounds.moved and least >= bounds.overlap
-    place = None if fine else leap(subject, session, traced)
+    place = None if fine else leap(subject, recipe, base)
     known = {name: value for name, value in figures.items() if value == value}
     if place is not None:
         said += f"; the first large step is at {place.words}"
@@ -91,10 +89,12 @@ def apart(expected: Rows) -> float:
     return kl(expected, shifted)
 
 
-def leap(subject: Subject, session: Session, trace: Trace) -> Place | None:
+def leap(subject: Subject, recipe: Recipe, base: Recipe) -> Place | None:
     """The first op whose rows are off by more than a rounding can explain."""
+    trace = Trace()
+    subject.undisturbed(subject.session(base), trace)
     parting = Parting(trace, 0.25, choices=False)
-    subject.undisturbed(session, parting)
+    subject.undisturbed(subject.session(recipe), parting)
     return parting.first
 
 
@@ -139,19 +139,19 @@ def rounded(subject: Subject) -> Outcome:
     checked = 0
     for row in narrow.precision.rows:
         form = formats.get(row.runs)
-        if not form.quantised or row.action == "keep" or rounding(row.runs) is None:
+        one = rounding(row.runs)
+        if not form.quantised or row.action == "keep" or one is None:
             continue
         if row.kind == "weight":
-            wide, rounded = exact.weight(row.name), narrow.weight(row.name)
-            if wide is None or rounded is None or wide.shape != rounded.shape:
-                continue
+            value, found = exact.weight(row.name), narrow.weight(row.name)
         else:
-            wide = probes(subject.seed, exact.device)
-            one = rounding(row.runs)
-            assert one is not None
-            rounded = one(wide)
+            value = probes(subject.seed, exact.device)
+            found = one(value)
+        # held as codes, a weight is judged by the parity cases of the kernels that read them
+        if value is None or found is None or found.dtype != torch.float32:
+            continue
         checked += 1
-        error = beyond(wide, rounded)
+        error = beyond(value, found)
         if error > 1.0:
             return _broken(subject, narrow, row.name, row.runs, error)
     return Outcome(

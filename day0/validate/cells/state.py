@@ -72,7 +72,7 @@ def order(subject: Subject) -> Outcome:
     def engine(session: Session, look: Look | None) -> Rows:
         limits = replace(session.limits, chunk=19)
         served = Served(session, subject.sequences, limits=limits, look=look)
-        return served.serve(range(len(subject.sequences) - 1, -1, -1))
+        return served.serve(sorted(subject.sequences, reverse=True))
 
     turned = Way(name="batch turned round", take=_together(subject, ascending=False))
     return compared(subject, [turned, Way(name="engine in chunks of 19", take=engine)])
@@ -82,7 +82,8 @@ def padding(subject: Subject) -> Outcome:
     """Decode steps padded as for CUDA graphs, with the padding run alone before each."""
 
     def take(session: Session, look: Look | None) -> Rows:
-        served = Served(session, subject.sequences, look=look, padded=True)
+        rows = len(subject.sequences) + 3
+        served = Served(session, subject.sequences, look=look, padded_to=rows)
         return served.serve(tuple(subject.sequences))
 
     return compared(subject, [Way(name="padded decode steps", take=take)])
@@ -154,7 +155,7 @@ def causal(subject: Subject) -> Outcome:
         direct.prefill(LONG)
         return {LONG: {at: row for at, row in direct.rows[LONG].items() if at < half}}
 
-    return compared(subject, [Way(name=f"other tokens from {half} on", take=take)])
+    return compared(subject, [Way(name=f"other tokens from {half} on", take=take)], tips=False)
 
 
 def _before(look: Look, end: int) -> Look:
@@ -173,7 +174,7 @@ def repeat(subject: Subject) -> Outcome:
         return subject.undisturbed(session, look)
 
     ways = [Way(name=f"run {number}", take=take) for number in (2, 3)]
-    return compared(subject, ways, bound=0.0)
+    return compared(subject, ways, bound=0.0, tips=False)
 
 
 def _new(one: Known) -> int:

@@ -17,10 +17,10 @@ _AT = "day0_kernels.cache_write"
 PAIRS = (
     Pair(name="write", reference=f"{_AT}.reference:cache_write",
          kernel=f"{_AT}.kernel:cache_write", outputs=("pages",)),
-    Pair(name="quantised", reference=f"{_AT}.reference:cache_write_quantised",
-         kernel=f"{_AT}.quantised:cache_write_quantised", outputs=("pages", "scale_pages")),
     Pair(name="both", reference=f"{_AT}.reference:cache_write",
          kernel=f"{_AT}.kernel:cache_write", outputs=("pages", "pages_1")),
+    Pair(name="quantised", reference=f"{_AT}.reference:cache_write_quantised",
+         kernel=f"{_AT}.quantised:cache_write_quantised", outputs=("pages", "scale_pages")),
 )  # fmt: skip
 
 
@@ -30,7 +30,7 @@ def _case(name: str, starts: tuple[int, ...], lengths: tuple[int, ...], width: i
     """`lost`: leading pages of every sequence that it has no more; `more` channels of a second
     part. FP8: `heads` of `width` channels, tiles of 128 or `mx`."""
     quantised = dtype == "fp8"
-    pair = "quantised" if quantised else ("both" if more else "write")
+    pair = "quantised" if quantised else "both" if more else "write"
     return Case(
         name=name, pair=pair, dtype=dtype, tags=tuple(tags.split()),
         attrs={"width": width} if quantised else {},
@@ -43,6 +43,7 @@ CASES = (
     _case("ragged", (0, 5, 31), (7, 1, 40), 24, "interpret", "fp32", page=16),
     _case("empty-sequence", (3, 0), (0, 4), 1030, "interpret", "fp32", page=16),
     _case("window", (40, 9), (2, 30), 24, "interpret", "fp32", page=16, lost=1),
+    _case("keys-values", (40, 9), (2, 30), 24, "interpret", "fp32", page=16, lost=1, more=1040),
     _case("fp8-tile", (0, 5), (7, 20), 272, "interpret", "fp8", page=16),
     _case("fp8-heads", (30, 2), (3, 9), 144, "interpret", "fp8", page=16, lost=1, heads=3),
     _case("fp8-mx", (0, 40), (7, 1), 80, "interpret", "fp8", page=16, heads=2, mx=True),
@@ -53,7 +54,6 @@ CASES = (
         "fp8-mx-decode-B128", tuple(range(128)), (1,) * 128, 128, "bench big graph", "fp8", mx=True
     ),
     _case("fp8-prefill-8192", (0,), (8192,), 512, "bench big", "fp8"),
-    _case("keys-values", (40, 9), (2, 30), 24, "interpret", "fp32", page=16, lost=1, more=1040),
     _case("bf16", (0, 100), (130, 1), 576),
     _case("bf16-keys-values", (0, 100), (130, 1), 1024, more=1024),
     _case("decode-B128", tuple(range(128)), (1,) * 128, 576, "bench big graph"),
@@ -90,8 +90,6 @@ def inputs(case: Case, device: str, generator: torch.Generator) -> dict[str, Any
 
     channels, lead = dims["heads"] * dims["width"], (sum(widths) + 1, dims["page"])
     given: dict[str, Any] = {"pages": draw(*lead, channels)}
-    if dims["more"]:
-        given |= {"x_1": draw(len(seq), dims["more"]), "pages_1": draw(*lead, dims["more"])}
     if case.pair == "quantised":
         tiles = dims["heads"] * -(-dims["width"] // (MX_GROUP if dims["mx"] else TILE))
         scales = torch.rand(*lead, tiles, generator=generator, device=device)
@@ -100,6 +98,9 @@ def inputs(case: Case, device: str, generator: torch.Generator) -> dict[str, Any
             "scale_pages": (scales * 200).to(torch.uint8) if dims["mx"] else scales,
             **case.attrs,
         }
+    if dims["more"]:
+        given["x_1"] = draw(len(seq), dims["more"])
+        given["pages_1"] = draw(*lead, dims["more"])
     return {
         **given,
         "x": draw(len(seq), channels + 8)[:, :channels],

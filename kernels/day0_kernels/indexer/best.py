@@ -73,7 +73,8 @@ def launch_of(
     picks, _ = picks_of(top_k=top_k, pool=pool, block=block, unit=unit, tail=tail)
     return index_launch(
         capability(entry_pages), num_rows=len(q), num_lists=num_lists, num_sequences=len(table),
-        heads=num_heads // num_lists, capacity=table.shape[1] * entry_pages.shape[1],
+        heads=num_heads // num_lists, head_dim=entry_pages.shape[2],
+        capacity=table.shape[1] * entry_pages.shape[1],
         picks=picks, pooled=block if pool == "max" else 1, itemsize=q.element_size(),
         fp8=entry_pages.dtype == FP8,
         mx=entry_scale_pages is not None and entry_scale_pages.dtype == torch.uint8,
@@ -114,11 +115,12 @@ def workspace_bytes(
     return total_bytes(
         buffer_shapes(
             launch,
+            sequences=len(table),
             capacity=table.shape[1] * entry_pages.shape[1],
             pooled=block if pool == "max" else 1,
             heads=num_heads // num_lists,
             head_dim=head_dim,
-        )  # fmt: skip
+        )
     )
 
 

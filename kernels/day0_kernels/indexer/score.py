@@ -25,9 +25,9 @@ def power(byte):
 @triton.jit
 def fold(codes, byte, N: tl.constexpr, D: tl.constexpr, ROUND: tl.constexpr):
     """(E4M3 [N, D] under one scale for a row, that scale [N]) of E4M3 codes and bytes [N, D/32].
-    Exact but for values below 2^-15 of the row's scale times 2^9, which keep steps of 2^-9."""
+    Exact but for values below 2^-6 of the row's scale, which keep steps of 2^-9 of it."""
     top = tl.max(byte, axis=1)
-    factor = tl.exp2((byte - top[:, None]).to(tl.float32))[:, :, None]
+    factor = power(tl.maximum(byte - top[:, None] + 127, 0))[:, :, None]
     groups = codes.to(tl.float16).to(tl.float32).reshape(N, D // MX, MX)
     return to_fp8(groups * factor, ROUND).reshape(N, D), power(top)
 
@@ -69,7 +69,7 @@ def factors_of(weights, row, column, mask, scale, stride_weights, HAS: tl.conste
     return w * scale
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first_pair", "end_pair"])
 def prepare_kernel(
     q, weights, codes, factors, first_pair, end_pair, scale, stride_q, stride_weights,
     LISTS: tl.constexpr, H: tl.constexpr, D: tl.constexpr, BC: tl.constexpr, HAS: tl.constexpr,
@@ -109,7 +109,7 @@ def add_group(acc, p_k, b_q, packed, GROUP: tl.constexpr):
     return acc + tl.dot(tl.load(p_k + GROUP * MX), b_q) * factor[:, None]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first_pair", "end_pair"])
 def score_kernel(
     q, weights, codes, factors, entry, entry_scale, table, positions, seq, scores,
     first_pair, end_pair, scale, stride_q, stride_weights, stride_page, stride_entry,

@@ -70,7 +70,7 @@ def seen_by(positions, pair, LISTS: tl.constexpr, EVERY: tl.constexpr, POOL: tl.
     return ((entries + POOL - 1) // POOL).to(tl.int32)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first_pair"])
 def collect_kernel(
     scores, positions, numbers, counts, first_pair, stride_scores, margin,
     LISTS: tl.constexpr, EVERY: tl.constexpr, POOL: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
@@ -128,7 +128,7 @@ def emit(out, keys, numbers, valid, bound, missing, done, PER: tl.constexpr):
     return missing - tl.minimum(tl.max(rank, axis=0), missing), done + used
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first_pair"])
 def choose_kernel(
     scores, positions, numbers, counts, selected, first_pair, stride_scores, stride_selected,
     LISTS: tl.constexpr, EVERY: tl.constexpr, POOL: tl.constexpr, K: tl.constexpr,

@@ -135,26 +135,3 @@ def attend_kernel(
     if SPLITS > 1:
         weight = tl.where(empty, NEGATIVE, largest + tl.log2(total))
         tl.store(lse + (split * N + head).to(tl.int64) * rows + row, weight, mask=head < N)
-
-
-@triton.jit
-def merge_kernel(
-    part, lse, out, stride_split, stride_row, stride_head, stride_out_row, stride_out_head, rows,
-    N: tl.constexpr, BR: tl.constexpr, SPLITS: tl.constexpr, PS: tl.constexpr,
-):  # fmt: skip
-    """Grid (T, N, R / BR): the splits' results by their weights. PS: the power of two that holds
-    SPLITS."""
-    row = tl.program_id(0).to(tl.int64)
-    head = tl.program_id(1).to(tl.int64)
-    split = tl.arange(0, PS)
-    exists = split < SPLITS
-    weight = tl.load(lse + (split * N + head) * rows + row, mask=exists, other=NEGATIVE)
-    largest = tl.max(weight, axis=0)
-    share = tl.exp2(weight - tl.where(largest == NEGATIVE, 0.0, largest))
-    share = share / tl.maximum(tl.sum(share, axis=0), 1e-30)
-    o_r = tl.program_id(2) * BR + tl.arange(0, BR)
-    place = part + split.to(tl.int64)[:, None] * stride_split + head * stride_head
-    values = tl.load(place + row * stride_row + o_r[None, :], mask=exists[:, None], other=0.0)
-    value = tl.sum(values * share[:, None], axis=0)
-    tl.store(out + head * stride_out_head + row * stride_out_row + o_r,
-             value.to(out.dtype.element_ty))  # fmt: skip

@@ -4,14 +4,14 @@ import torch
 import triton
 
 from day0_kernels.common.arguments import capability, check_power_of_two, check_shape
+from day0_kernels.common.splits import merge
 from day0_kernels.common.workspace import Shapes, cut, total_bytes
-from day0_kernels.mla.attend import TILE, attend_kernel, merge_kernel
+from day0_kernels.mla.attend import TILE, attend_kernel
 from day0_kernels.mla.launch import AttendLaunch, attend_launch
 
 LOG2_E = 1.4426950408889634
 VECTOR_BYTES = 16
 MOST_CHANNELS = 576  # of a query and two steps of entries in shared memory
-MERGED_ELEMENTS = 8192  # of a program that merges: 64 registers a thread
 
 
 def launch_of(
@@ -117,12 +117,7 @@ def run(
         num_stages=launch.num_stages,
     )  # fmt: skip
     if split:
-        most = triton.next_power_of_2(launch.splits)
-        block = min(channels, max(MERGED_ELEMENTS // most, 16))
-        merge_kernel[(rows, heads, channels // block)](
-            part["part"], part["lse"], mixed, *part["part"].stride()[:3], *mixed.stride()[:2],
-            rows, N=heads, BR=block, SPLITS=launch.splits, PS=most, num_warps=4,
-        )  # fmt: skip
+        merge(part["part"], part["lse"], mixed)
 
 
 def _check(q_latent, latent_pages, table, positions, seq, mixed, q_rope, k_rope_pages,

@@ -1,0 +1,163 @@
+"""What a run needs in memory, and what there is: known before any weight is read.
+
+Bytes of weights and caches are counted as `analyze` counts them; caches in whole pages and slots,
+as the engine takes them.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from day0.errors import Day0Error, DoesNotFit
+from day0.ir import format as formats
+from day0.ir.recipe import Recipe
+from day0.passes.lifetimes import peak_bytes
+from day0.passes.lower import Lowered
+from day0.registry.cost import stored_bytes
+from day0.runtime.engine import Limits
+from day0.runtime.pools import paged, span_of
+from day0.runtime.session import Sizes, limits_of
+
+# Of a GPU, for what nobody counts: the driver, captured graphs, scratch inside kernels.
+OVERHEAD = 3 * 2**29
+UNITS = {"": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40,
+         "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}  # fmt: skip
+SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Z]*)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """One model lowered for one device. Bytes: `weights` in all, shared ones once; `row` the most
+    between operators per row of a step."""
+
+    lowered: Lowered
+    recipe: Recipe
+    device: str
+    weights: int
+    row: int
+
+    def caches(self, sizes: Sizes) -> int:
+        """Bytes of all pages and slots, with those that are padding."""
+        limits, total = self._limits(sizes), 0
+        for cache in self.lowered.caches.values():
+            entry = sum(
+                bytes_on(self.device, self.recipe.part(cache, part), spec.dims)
+                for part, spec in cache.parts
+            )
+            if paged(cache):
+                pages = limits.num_pages[span_of(cache)] + 1
+                total += pages * (limits.page_size // cache.every) * entry
+            else:
+                total += (limits.num_slots + 1) * max(cache.span, 1) * entry
+        return total
+
+    def values(self, sizes: Sizes) -> int:
+        """Bytes between operators in the largest prefill step."""
+        return self.row * min(self._limits(sizes).chunk, sizes.tokens)
+
+    def total(self, sizes: Sizes) -> int:
+        """Everything, on a GPU with what it takes for itself."""
+        own = 0 if self.device == "cpu" else OVERHEAD
+        return self.weights + self.caches(sizes) + self.values(sizes) + own
+
+    def largest_context(self, batch: int, room: int, limit: int) -> int:
+        """Tokens each of `batch` sequences may have, up to `limit`; 0 where not even one fits."""
+        return _largest(limit, lambda tokens: self.total(even(tokens, batch)) <= room)
+
+    def largest_batch(self, context: int, room: int, limit: int) -> int:
+        """Sequences of `context` tokens at once, up to `limit`; 0 where not even one fits."""
+        return _largest(limit, lambda batch: self.total(even(context, batch)) <= room)
+
+    def must_fit(self, sizes: Sizes, room: int | None) -> None:
+        """DoesNotFit (exit 3) with what would fit; nothing where nobody knows the `room`."""
+        if room is None or self.total(sizes) <= room:
+            return
+        batch, context = sizes.sequences, sizes.longest or sizes.tokens
+        said = (
+            f"{batch} sequence{'s' if batch > 1 else ''} of up to {context:,} tokens need "
+            f"{shown(self.total(sizes))} ({shown(self.weights)} of weights, "
+            f"{shown(self.caches(sizes))} of caches); {shown(room)} are there"
+        )
+        shorter = self.largest_context(batch, room, context)
+        fewer = self.largest_batch(context, room, batch)
+        hints = [f"--max-context {shorter}"] if shorter else []
+        hints += [f"--max-batch {fewer}"] if fewer and fewer < batch else []
+        if not hints and batch > 1 and (alone := self.largest_context(1, room, context)):
+            hints = [f"--max-batch 1 --max-context {alone}"]
+        fits = "what would fit: " + " or ".join(hints)
+        raise DoesNotFit(said, hint=fits if hints else "--quant fp8, or fewer --layers")
+
+    def _limits(self, sizes: Sizes) -> Limits:
+        return limits_of(self.lowered.caches.values(), sizes, self.device)
+
+
+def needs(lowered: Lowered, recipe: Recipe, device: str) -> Needs:
+    """What a model takes; `lowered` for prefill, whose steps are the largest."""
+    names = {name for op in lowered.graph.ops for _, name in op.weights}
+    weights = [lowered.weights[name] for name in names]
+    return Needs(
+        lowered=lowered,
+        recipe=recipe,
+        device=device,
+        weights=sum(bytes_on(device, recipe.weight(one), one.spec.dims) for one in weights),
+        row=peak_bytes(lowered.graph),
+    )
+
+
+def bytes_on(device: str, format_name: str, dims: tuple[int | str, ...]) -> int:
+    """Bytes of a tensor; a CPU holds narrow formats wide, as their values."""
+    wide = device == "cpu" and formats.get(format_name).quantised
+    return stored_bytes("fp32" if wide else format_name, dims)
+
+
+def even(context: int, batch: int) -> Sizes:
+    """`batch` sequences of `context` tokens each."""
+    return Sizes(tokens=context * batch, sequences=batch, longest=context)
+
+
+def room_on(device: str, stated: str | None = None) -> int | None:
+    """Bytes to fill: what is free now, or `stated` ("80GiB") where that is less. None where the
+    system does not tell."""
+    free = None
+    if device != "cpu":
+        free = torch.cuda.mem_get_info(device)[0]
+    elif Path("/proc/meminfo").exists():
+        lines = dict(
+            line.split(":", 1) for line in Path("/proc/meminfo").read_text("ascii").splitlines()
+        )
+        free = int(lines["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in lines else None
+    if stated is None:
+        return free
+    return parsed(stated) if free is None else min(parsed(stated), free)
+
+
+def parsed(text: str) -> int:
+    """Bytes of "80GiB", "512 MB" or "1000000"."""
+    match = SIZE.fullmatch(text.strip().upper())
+    if match is None or match[2] not in UNITS or not float(match[1]):
+        raise Day0Error(
+            f"--max-memory is {text!r}; it must be a number of bytes, or one with KiB, MiB, GiB, "
+            "TiB, KB, MB, GB or TB",
+            hint="day0 run MODEL --max-memory 80GiB",
+        )
+    return int(float(match[1]) * UNITS[match[2]])
+
+
+def shown(count: int) -> str:
+    """Bytes for a sentence."""
+    unit = next((unit for unit in ("TiB", "GiB", "MiB") if count >= UNITS[unit.upper()]), "KiB")
+    return f"{count / UNITS[unit.upper()]:,.2f} {unit}"
+
+
+def _largest(limit: int, fits: Callable[[int], bool]) -> int:
+    """The largest number up to `limit` that fits, where all smaller ones do; else 0."""
+    if limit < 1 or not fits(1):
+        return 0
+    low, high = 1, limit + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low

@@ -1,0 +1,1 @@
+"""compress: see README.md."""
