@@ -80,10 +80,11 @@ def figures(data: Mapping[str, Any]) -> RenderableType:
         step += f"; floor {metrics['decode_floor_ms']:,.3g} ms"
     if metrics["decode_floor_share"] is not None:
         step += f", {100 * metrics['decode_floor_share']:.0f} % of the median tpot"
-    table = Table("family", "impl", "ops", box=None, pad_edge=False)
-    table.columns[2].justify = "right"
+    table = Table("family", "impl", "formats", "ops", box=None, pad_edge=False)
+    table.columns[3].justify = "right"
     for entry in data["implementations"]:
-        table.add_row(entry["family"], entry["impl"], str(entry["count"]))
+        formats = ", ".join(entry["formats"])
+        table.add_row(entry["family"], entry["impl"], formats, str(entry["count"]))
     return Group(Text(head), times, Text(rates), Text(others), Text(step), "", table)
 
 

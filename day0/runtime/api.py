@@ -85,12 +85,13 @@ class Loaded:
         return self.session.score(self._ids(ids))
 
     @property
-    def implementations(self) -> tuple[tuple[str, str, int], ...]:
-        """(family, what runs it, ops of a decode step): "reference" are the definitions, which
-        `backend="auto"` takes too for as long as nothing faster is there."""
+    def implementations(self) -> tuple[tuple[str, str, tuple[str, ...], int], ...]:
+        """(family, what runs it, formats of its matrices and caches, ops of a decode step):
+        "reference" are the definitions, which `backend="auto"` takes too for as long as nothing
+        faster is there. Formats that are emulated say so."""
         choices = self.session.lowered["decode"].choices.values()
-        counts = Counter((choice.family, choice.backend) for choice in choices)
-        return tuple((family, impl, count) for (family, impl), count in sorted(counts.items()))
+        counts = Counter((choice.family, choice.backend, choice.formats) for choice in choices)
+        return tuple((*key, count) for key, count in sorted(counts.items()))
 
     def jobs(
         self, asks: Sequence[Ask], *, sampling: Sampling, ignore_eos: bool = False

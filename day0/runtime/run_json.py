@@ -78,8 +78,8 @@ def run_json(
         "prepared": prepared_json(loaded),
         "formulas": FORMULAS,
         "implementations": [
-            {"family": family, "impl": impl, "count": count}
-            for family, impl, count in loaded.implementations
+            {"family": family, "impl": impl, "formats": list(formats), "count": count}
+            for family, impl, formats, count in loaded.implementations
         ],
     }
 

@@ -72,7 +72,7 @@ def test_attention_reads_what_the_pages_hold(demo: Model) -> None:
     history that is dequantised."""
     session = opened(demo, ONLY_FP8, held=True)
     assert session.lowered["decode"].held.caches
-    seen = dict.fromkeys(("prefill", "decode"), 0)
+    seen: dict[str, int] = {"prefill": 0, "decode": 0}
 
     def watch(call: Call, frame: Frame) -> None:
         op = call.op

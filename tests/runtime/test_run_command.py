@@ -1,6 +1,7 @@
 """`day0 run`: forms of input, JSON, streaming and the view of a terminal."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -107,8 +108,20 @@ def test_the_terminal_shows_text_figures_and_implementations(command: Command) -
     assert output.text
     assert done.out.startswith(f"{shown(output.text)}\n\ndemo: 8 layers")
     assert "tpot_ms" in done.out
-    assert "kda_step       reference    6" in done.out  # convolutions, recurrence and gated norm
+    # convolutions, recurrence and gated norm: taps in bf16, decays and states in fp32
+    assert re.search(r"^kda_step +reference +bf16, fp32 +6$", done.out, re.MULTILINE)
     assert not any("\ufffd" not in line and not line.isprintable() for line in done.out.split("\n"))
+
+
+def test_formats_stand_beside_what_runs_them(command: Command) -> None:
+    """Without a GPU a narrow format is emulated, and the table says so."""
+    data = command("run", "--quant", "fp8", "--prompt", "Hello", *QUIET).data
+    formats = {entry["family"]: entry["formats"] for entry in data["implementations"]}
+    assert formats["experts"] == ["fp8_b128 emulated"]
+    assert formats["sparse_mla"] == ["bf16", "fp8_t128 emulated"]
+    assert formats["moe_route"] == []
+    assert {tuple(entry["formats"]) for entry in data["implementations"]
+            if entry["family"] == "linear"} >= {("bf16",), ("fp8_b128 emulated",)}  # fmt: skip
 
 
 def test_several_texts_are_numbered(command: Command) -> None:

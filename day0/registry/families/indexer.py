@@ -13,6 +13,8 @@ from day0.registry.family import (
     word,
 )
 
+SCALED, SCALED_DIM = ("mxfp8", "fp8_t128"), 128  # keys with scales
+
 
 def _candidates(shapes: Shapes, context: Context) -> float:
     stored = shapes.attrs["pool"] in ("softmax", "mean")
@@ -24,6 +26,9 @@ def _limits(shapes: Shapes) -> tuple[str, ...]:
     attrs, reasons = shapes.attrs, []
     heads, dim, block = attrs["num_heads"], attrs["head_dim"], attrs["block"]
     lists = attrs["num_lists"]
+    keys = shapes.caches["keys"][0].format
+    if keys in SCALED and dim != SCALED_DIM:
+        reasons.append(f"head_dim {dim} in {keys} (takes {SCALED_DIM})")
     if dim & (dim - 1) or not 16 <= dim <= 256:
         reasons.append(f"head_dim {dim} (takes powers of two from 16 to 256)")
     each = heads // lists
@@ -77,7 +82,7 @@ FAMILY = Family(
         Impl(
             backend="triton",
             entry="day0_kernels.indexer.best:indexer_paged",
-            formats={"keys": ("bf16", "fp16", "fp32")},
+            formats={"keys": ("bf16", "fp16", "fp32", *SCALED)},
             limits=_limits,
             min_capability=(9, 0),
             parity="indexer/bf16",

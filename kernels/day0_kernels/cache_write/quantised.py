@@ -15,10 +15,11 @@ from day0_kernels.quant.reference import FP8, MX_GROUP, TILE
 ELEMENTS, NUM_WARPS = 1024, 4  # of a program
 
 
-@triton.jit
+# sizes that change from step to step, which must not compile anew
+@triton.jit(do_not_specialize=["stride_table", "num_sequences", "num_pages", "num_entries"])
 def cache_write_quantised_kernel(
     x, pages, scale_pages, table, positions, seq, stride_x, stride_page, stride_entry,
-    stride_scale_page, stride_scale_entry, stride_table,
+    stride_scale_page, stride_scale_entry, stride_table, num_sequences, num_pages, num_entries,
     W: tl.constexpr, G: tl.constexpr, PER: tl.constexpr, N: tl.constexpr, NG: tl.constexpr,
     S: tl.constexpr, MX: tl.constexpr, ROUND: tl.constexpr,
 ):  # fmt: skip
@@ -26,12 +27,14 @@ def cache_write_quantised_kernel(
     row = tl.program_id(0).to(tl.int64)
     position = tl.load(positions + row).to(tl.int64)
     number = tl.load(seq + row).to(tl.int64)
-    page = tl.load(table + number * stride_table + position // S).to(tl.int64)
+    inside = (position >= 0) & (position < num_entries) & (number >= 0) & (number < num_sequences)
+    page = tl.load(table + number * stride_table + position // S, mask=inside, other=0)
+    page = page.to(tl.int64)
     entry = position % S
     tile = tl.program_id(1) * NG + tl.arange(0, NG)
     within = (tile % PER)[:, None] * G + tl.arange(0, G)[None, :]  # channel of its head
     channel = (tile // PER)[:, None] * W + within
-    m_tile = (tile < N) & (page > 0)
+    m_tile = (tile < N) & (page > 0) & (page < num_pages)
     mask = m_tile[:, None] & (within < W)
     b_x = tl.load(x + row * stride_x + channel, mask=mask, other=0.0).to(tl.float32)
     amax = largest(b_x)
@@ -58,8 +61,8 @@ def cache_write_quantised(
     *,
     width: int = 0,
 ) -> None:
-    """See reference.py. Allocates nothing, asks the host nothing. A position beyond the table is
-    the caller's error. Raises ValueError for a wrong shape or dtype."""
+    """See reference.py. Allocates nothing, asks the host nothing. Raises ValueError for a
+    wrong shape or dtype."""
     rows, channels = x.shape
     width = width or channels
     mx = scale_pages.dtype == torch.uint8
@@ -73,14 +76,16 @@ def cache_write_quantised(
     check_shape("scale_pages", scale_pages, f"P, S, C/{group}", (num, size, tiles))
     check_shape("positions", positions, "T", (rows,))
     check_shape("seq", seq, "T", (rows,))
+    check_shape("table", table, "N, M", (table.shape[0], table.shape[1]))
     if pages.dtype != FP8 or scale_pages.dtype not in (torch.uint8, torch.float32):
         have = f"{pages.dtype} and {scale_pages.dtype}"
         raise ValueError(f"pages must be {FP8} with scales in fp32 or uint8, got {have}")
-    if rows == 0:
+    if rows == 0 or table.shape[1] == 0:
         return
     count = min(ELEMENTS // group, triton.next_power_of_2(tiles))
     cache_write_quantised_kernel[(rows, triton.cdiv(tiles, count))](
         x, pages, scale_pages, table, positions, seq, x.stride(0), *pages.stride()[:2],
-        *scale_pages.stride()[:2], table.stride(0), W=width, G=group, PER=per, N=tiles, NG=count,
-        S=size, MX=mx, ROUND=not x.is_cuda, num_warps=NUM_WARPS,
+        *scale_pages.stride()[:2], table.stride(0), table.shape[0], num, table.shape[1] * size,
+        W=width, G=group, PER=per, N=tiles, NG=count, S=size, MX=mx, ROUND=not x.is_cuda,
+        num_warps=NUM_WARPS,
     )  # fmt: skip
