@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from day0.analysis.cost import Cost, cost_of, totals
 from day0.analysis.machine import Assumed, Gpu, gpus
 from day0.ir import format as formats
-from day0.ir.graph import Graph, Model
+from day0.ir.graph import Model
 from day0.ir.recipe import STORED, Recipe
+from day0.passes.lifetimes import order_of
 from day0.passes.lower import Lowered
 from day0.registry.family import Context
 from day0.runtime.session import Session
@@ -130,15 +131,11 @@ def memory(session: Session, recipe: Recipe, *, rows: int) -> dict[str, int]:
 def values_bytes(lowered: Lowered, rows: int, size: int) -> int:
     """Most bytes of values that are held at once in a step of `rows` rows, dropped after their last
     use as the program does; `size` bytes an element."""
-    graph: Graph = lowered.graph
-    last: dict[str, int] = {}
+    graph = lowered.graph
+    width = {value: graph.values[value].width for op in graph.ops for _, value in op.outputs}
+    drops, held, most = order_of(graph).drops, 0, 0
     for number, op in enumerate(graph.ops):
-        for _, value in (*op.inputs, *op.outputs):
-            last[value] = number
-    held, most = 0, 0
-    for number, op in enumerate(graph.ops):
-        held += sum(graph.values[value].width for _, value in op.outputs)
+        held -= sum(width[value] for value in drops.get(number, ()) if value in width)
+        held += sum(width[value] for _, value in op.outputs)
         most = max(most, held)
-        gone = {value for _, value in (*op.inputs, *op.outputs) if last[value] == number}
-        held -= sum(graph.values[value].width for value in gone - set(graph.inputs))
     return most * rows * size

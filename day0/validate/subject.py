@@ -10,7 +10,7 @@ import torch
 from day0.ir.graph import Model
 from day0.ir.recipe import RECIPES, Recipe
 from day0.runtime.opening import Opened
-from day0.runtime.session import Session, Sizes
+from day0.runtime.session import Session, Sizes, lowered_for
 from day0.validate.direct import Direct, Look, Rows
 from day0.validate.sequences import Known, borders, drawn
 
@@ -62,7 +62,13 @@ class Subject:
             if self.on_gpu:
                 gc.collect()  # programs and graphs hold each other
                 torch.cuda.empty_cache()
-            opened = replace(self.opened, recipe=recipe, without=without, backend=backend)
+            # lowered anew: what `opened` holds is of another recipe, passes or, in tests, Graph
+            lowered = lowered_for(
+                self.model, recipe, backend, device=self.opened.device, without=without
+            )
+            opened = replace(
+                self.opened, recipe=recipe, without=without, backend=backend, lowered=lowered
+            )
             self._sessions[key], _ = opened.session(self._sizes())
         return self._sessions[key]
 

@@ -3,7 +3,7 @@ number."""
 
 from dataclasses import replace
 
-from day0.passes.lower import OPTIONAL
+from day0.passes.lower import OPTIONAL, SWITCHES
 from day0.runtime.capture import BUCKETS
 from day0.runtime.session import Session
 from day0.validate.cell import Cell, Outcome, Way, compared
@@ -65,15 +65,23 @@ def _no_graph(subject: Subject) -> str:
 
 
 def streams(subject: Subject) -> Outcome:
-    """Several lanes against one."""
+    """Several lanes against one, each served as it is, without anybody watching."""
+
+    def take(session: Session, look: Look | None) -> Rows:
+        served = Served(session, subject.sequences, look=look, eager=False)
+        return served.serve(tuple(subject.sequences))
+
     one = subject.session(without=(*subject.opened.without, "streams"))
-    return compared(subject, _ways(subject), session=subject.session(), against=one)
+    clean(one)
+    rows = take(one, None)
+    way = Way(name="several lanes", take=take)
+    return compared(subject, [way], expected=rows, tips=False)
 
 
 def _no_streams(subject: Subject) -> str:
     if not subject.on_gpu:
         return "no GPU: streams were not looked at"
-    return "" if "streams" in OPTIONAL else "this build runs every op in one stream"
+    return "" if "streams" in SWITCHES else "this build runs every op in one stream"
 
 
 def implementations(subject: Subject) -> Outcome:
