@@ -80,7 +80,7 @@ def validate(
             far = long.limits_of(subject.session())
         subject.close()
     speed: Speed | None = None
-    implementations: Sequence[tuple[str, str, int]] = ()
+    implementations: Sequence[tuple[str, str, tuple[str, ...], int]] = ()
     if points:
         loaded = Loaded(opened, sizes_of(points))
         speed = measured(
@@ -118,8 +118,8 @@ def validate(
         "lengths": swept,
         "limits": far,
         "implementations": [
-            {"family": family, "impl": impl, "count": count}
-            for family, impl, count in implementations
+            {"family": family, "impl": impl, "formats": list(formats), "count": count}
+            for family, impl, formats, count in implementations
         ],
         "baseline": against(metrics, rows, earlier) if earlier else [],
     }
