@@ -8,6 +8,7 @@ from math import prod
 import torch
 
 from day0.errors import DoesNotFit
+from day0.ir import format as formats
 from day0.ir.recipe import RECIPES, Recipe
 from day0.passes.lower import Lowered
 from day0.runtime.opening import Opened
@@ -37,8 +38,10 @@ def weights_of(lowered: Mapping[str, Lowered], recipe: Recipe) -> dict[int, int]
                 if name not in seen:
                     seen.add(name)
                     weight = low.weights[name]
-                    elements = prod(dim for dim in weight.spec.dims if isinstance(dim, int))
-                    size = elements * dtype_of(weight).itemsize
+                    dims = tuple(dim for dim in weight.spec.dims if isinstance(dim, int))
+                    size = prod(dims) * dtype_of(weight).itemsize
+                    if name in low.held.weights:  # as codes with their scales
+                        size = formats.get(low.precision.weights[name].runs).bytes(dims)
                     found[op.layer] = found.get(op.layer, 0) + size
     return found
 

@@ -209,10 +209,10 @@ MUTANTS = (
     Mutant(name="fp8 scale of the neighbouring tile", of="fp8 scale of the neighbouring tile",
            kind="glm_moe_dsa", cell="formats", families=("linear", "merged_linear", "experts",
                                                         "sparse_mla", "mla", "cache_write"),
-           where=lambda op: True, switch=part("day0.runtime.emulate:_scaled", _neighbour)),
+           where=lambda op: True, switch=part("day0.runtime.codes:_scaled", _neighbour)),
     Mutant(name="exponent off by one", of="121", kind="glm_moe_dsa", cell="formats",
            families=("indexer", "cache_write"), where=lambda op: op.family == "indexer",
-           switch=part("day0.runtime.emulate:exponent", _too_small)),
+           switch=part("day0.runtime.codes:exponent", _too_small)),
 )  # fmt: skip
 # Its cell is the sweep over lengths. The real one needs 2^31 elements, on a GPU.
 WRAPPED = part("day0.runtime.storage:Storage.write_rows", _wrapped)
