@@ -1,1 +1,0 @@
-"""compress: see README.md."""
