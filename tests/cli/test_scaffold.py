@@ -1,6 +1,7 @@
 """day0 scaffold: what it says, its exit codes, and calls that can be mended."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -114,5 +115,6 @@ def test_it_imports_no_torch(tmp_path: Path) -> None:
             [sys.executable, "-c", code, "scaffold", "demo", "--quant", "fp8", "--target", target,
              "--out", tmp_path / target],
             cwd=ROOT, capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "kernels")},
         )  # fmt: skip
         assert out.stdout.splitlines()[-1] == "[]"

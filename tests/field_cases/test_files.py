@@ -16,10 +16,13 @@ PARSERS = {
     "checkpoint/json_file.py",
     "checkpoint/header_cache.py",
     "catalog/entry.py",
+    "catalog/features.py",
     "models/words.py",
+    "analysis/compare.py",
     "analysis/measured.py",
     "registry/written.py",
     "runtime/prompts.py",
+    "validate/bounds.py",
 }
 
 

@@ -28,6 +28,8 @@ PARTS = {
     "sparse_gqa": {"key", "value"},
     "sparse_mla": {"latent", "k_rope"},
 }
+# Scales of rows that arrive as codes: only kernels take those, the definitions never see any.
+ROW_CODES = {"linear": {"x_scale"}, "merged_linear": {"x_scale"}}
 ENTRIES = [(name, entry) for table in (REFERENCES, OTHER_FORMS) for name, entry in table.items()]
 IDS = [entry.split(":")[1] for _, entry in ENTRIES]
 
@@ -68,7 +70,7 @@ def test_parameters_are_the_familys(name, entry):
     needed = {w for w, p in parameters.items() if p.default is inspect.Parameter.empty}
     assert needed <= known
     told = {word for word, attr in kind.attrs.items() if not attr.restated}
-    assert {*own, *told} <= set(parameters)
+    assert {*own, *told} - ROW_CODES.get(name, set()) <= set(parameters)
     for word, parameter in parameters.items():
         optional = parameter.default is not inspect.Parameter.empty
         if word in own:

@@ -10,7 +10,10 @@ from day0.ir.op import Op
 from day0.models.read import read_model
 from day0.models.recipes import recipe_of
 from day0.passes.lower import Lowered
-from tests import fake_gpu
+
+pytest.importorskip("torch")
+
+from tests import fake_gpu  # noqa: E402
 
 ONLY_FP8 = recipe_of({"base": "fp8", "plain": "fp32"}, name="only", where="a test")
 IDS = (3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3)

@@ -96,7 +96,7 @@ def test_a_plugin_teaches_a_feed_forward(strange: Path, tmp_path: Path) -> None:
         day0.load(str(strange), quant="fp32", device="cpu")
     taught = write(tmp_path / "taught", PLUGIN)
     loaded = day0.load(str(strange), quant="fp32", device="cpu", plugin=taught)
-    assert ("swish_net", "reference", 1) in loaded.implementations
+    assert ("swish_net", "reference", ("fp32",), 1) in loaded.implementations
     known = day0.load("demo", quant="fp32", device="cpu")
     torch.testing.assert_close(loaded.logits(IDS), known.logits(IDS), rtol=1e-4, atol=1e-4)
     # once a process: the folder may be named again
@@ -110,7 +110,8 @@ def test_both_commands_take_it(command: Command, strange: Path, tmp_path: Path) 
     (entry,) = [e for e in done.data["inventory"] if e["family"] == "swish_net"]
     assert (entry["verdict"], entry["reasons"]) == ("new", ["reference exists"])
     done = command("run", strange, "--plugin", taught, "--max-new-tokens", "2", "--format", "json")
-    assert {"family": "swish_net", "impl": "reference", "count": 1} in done.data["implementations"]
+    ran = {"family": "swish_net", "impl": "reference", "formats": ["bf16"], "count": 1}
+    assert ran in done.data["implementations"]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ VALUES: dict[str, Any] = {
 
 @pytest.mark.parametrize("value", VALUES.values(), ids=list(VALUES))
 def test_literals(value: Any, tmp_path: Path) -> None:
+    pytest.importorskip("ruff")
     source = f"VALUE = {literal(value, 0, 8)}\n"
     assert ast.literal_eval(source.removeprefix("VALUE = ")) == value
     (tmp_path / "value.py").write_text(source, encoding="utf-8")
