@@ -1,7 +1,9 @@
 """The only batch context of a step: which rows belong to whom, and where their caches lie."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import accumulate, chain
 
 import torch
 
@@ -48,29 +50,39 @@ def make_step(
 ) -> Step:
     """The Step of sequences that have `starts` tokens behind them and bring `lengths` rows;
     `all_rows`: logits of every row, not only of each sequence's last."""
-    start = torch.tensor(starts, dtype=torch.int64)
-    length = torch.tensor(lengths, dtype=torch.int64)
-    ends = length.cumsum(0)
-    cu_seqlens = torch.cat([torch.zeros(1, dtype=torch.int64), ends])
-    seq = torch.repeat_interleave(torch.arange(len(starts)), length)
-    positions = torch.arange(int(ends[-1])) - cu_seqlens[seq] + start[seq]
-
-    def table(rows: list[list[int]]) -> torch.Tensor:
-        width = max(map(len, rows), default=0)
-        return torch.tensor([row + [0] * (width - len(row)) for row in rows], dtype=torch.int64)
-
-    step = Step(
+    # by the host's own lists and one tensor: with few tokens each call of torch counts
+    ends = list(accumulate(lengths))
+    total = ends[-1]
+    parts: dict[str, list[int]] = {
+        "cu_seqlens": [0, *ends],
+        "positions": [at for start, rows in zip(starts, lengths, strict=True)
+                      for at in range(start, start + rows)],
+        "seq": [number for number, rows in enumerate(lengths) for _ in range(rows)],
+        "start": starts,
+        "length": lengths,
+        "slot": slots,
+        "last": list(range(total)) if all_rows else [end - 1 for end in ends],
+    }  # fmt: skip
+    widths = {span: max(map(len, rows), default=0) for span, rows in tables.items()}
+    packed = [*chain.from_iterable(parts.values())]
+    for span, rows in tables.items():
+        for row in rows:
+            packed += row
+            packed += [0] * (widths[span] - len(row))
+    shapes = [(len(part),) for part in parts.values()]
+    shapes += [(len(rows), widths[span]) for span, rows in tables.items()]
+    cut = unpacked(torch.tensor(packed, dtype=torch.int64, device=device), shapes)
+    return Step(
         phase=phase,
-        cu_seqlens=cu_seqlens,
-        positions=positions,
-        seq=seq,
-        start=start,
-        length=length,
-        slot=torch.tensor(slots, dtype=torch.int64),
-        last=torch.arange(int(ends[-1])) if all_rows else ends - 1,
-        tables={span: table(rows) for span, rows in tables.items()},
+        **dict(zip(parts, cut, strict=False)),
+        tables=dict(zip(tables, cut[len(parts) :], strict=True)),
     )
-    return placed(step, device)
+
+
+def unpacked(packed: torch.Tensor, shapes: Sequence[tuple[int, ...]]) -> list[torch.Tensor]:
+    """Views of one tensor, one after another, of these shapes."""
+    parts = packed.split([math.prod(shape) for shape in shapes])
+    return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def widened(step: Step, widths: Mapping[int, int]) -> Step:
@@ -91,8 +103,7 @@ def placed(step: Step, device: torch.device) -> Step:
     names = [field.name for field in fields(step) if field.name not in ("phase", "tables")]
     tensors = [*(getattr(step, name) for name in names), *step.tables.values()]
     packed = torch.cat([tensor.flatten() for tensor in tensors]).to(device)
-    parts = packed.split([tensor.numel() for tensor in tensors])
-    shaped = [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
+    shaped = unpacked(packed, [tuple(tensor.shape) for tensor in tensors])
     return replace(
         step,
         **dict(zip(names, shaped, strict=False)),
