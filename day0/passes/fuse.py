@@ -79,6 +79,55 @@ def add_and_norm(state: State) -> Iterator[Match]:
         )
 
 
+def merge_and_norm(state: State) -> Iterator[Match]:
+    """Phase 2 of an attention residual with the sum it reads and the RMS norm that reads it."""
+    users, makers = state.graph.users(), state.graph.producers()
+    place = {op.id: number for number, op in enumerate(state.graph.ops)}
+    for merge in state.graph.ops:
+        if merge.family != "attn_residual_merge":
+            continue
+        named, mixed = dict(merge.inputs), merge.outputs[0][1]
+        add = makers.get(named["x"])
+        if add is not None and (
+            add.family != "add"
+            or add.attr("scale_a") != 1.0
+            or add.attr("scale_b") != 1.0
+            or any(place[user.id] < place[merge.id] for user in users[named["x"]])
+        ):
+            add = None
+        after = users.get(mixed, ())
+        norm = after[0] if len(after) == 1 and after[0].family == "rmsnorm" else None
+        if norm is not None and (norm.attr("zero_centered") or norm.attr("scale") != 1.0
+                                 or not norm.weights):  # fmt: skip
+            norm = None
+        parts = tuple(op for op in (add, merge, norm) if op is not None)
+        if len(parts) == 1:
+            continue
+        sources, outputs, weights = (("x", named["x"]),), (("y", mixed),), merge.weights
+        attrs = dict(merge.attrs)
+        if add is not None:
+            terms = dict(add.inputs)
+            sources = (("x", terms["a"]), ("residual", terms["b"]))
+        if norm is not None:
+            outputs = (("y", norm.outputs[0][1]),)
+            weights = (*weights, ("norm_weight", norm.weights[0][1]))
+            attrs["norm_eps"] = norm.attr("eps")
+        if add is not None:
+            outputs = (*outputs, ("residual_out", named["x"]))
+        yield Match(
+            parts=parts,
+            at=parts.index(merge),
+            op=made(
+                parts,
+                "attn_residual_merge",
+                inputs=(*sources, ("mixed", named["mixed"]), ("lse", named["lse"])),
+                outputs=outputs,
+                weights=weights,
+                attrs=tuple(sorted(attrs.items())),
+            ),
+        )
+
+
 def kda_step(state: State) -> Iterator[Match]:
     """One token of a KDA layer between its projections: convolutions, recurrence, gated norm."""
     if state.phase != "decode":
@@ -145,4 +194,5 @@ def made(parts: tuple[Op, ...], family: str, **fields) -> Op:
     )
 
 
-RULES: tuple[Rule, ...] = (add_and_norm, kda_step)
+# a sum that phase 2 reads goes to it before a norm elsewhere can have it
+RULES: tuple[Rule, ...] = (merge_and_norm, add_and_norm, kda_step)

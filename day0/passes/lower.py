@@ -19,13 +19,19 @@ from day0.passes.quantise_rows import quantise_rows
 from day0.passes.quantize import Precision, quantize
 from day0.passes.state import Held, Pass, State
 from day0.passes.streams import streams
+from day0.passes.two_phase import two_phase
 from day0.registry.family import Shapes
 from day0.registry.shapes import shapes_of
 
 PHASES = ("prefill", "decode")
 # In this order; any may be left out. What changes weights or caches comes before what looks at the
 # phase, so that both phases share them.
-FIRST: Mapping[str, Pass] = {"layout": layout, "narrow": narrow, "fuse": fuse}
+FIRST: Mapping[str, Pass] = {
+    "layout": layout,
+    "narrow": narrow,
+    "two_phase": two_phase,
+    "fuse": fuse,
+}
 # After `hold`, which says which quantised weights lie in memory as codes.
 LAST: Mapping[str, Pass] = {"quantise_rows": quantise_rows}
 OPTIONAL: Mapping[str, Pass] = {**FIRST, **LAST}

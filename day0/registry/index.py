@@ -14,6 +14,8 @@ NAMES = (
     "add",
     "add_rmsnorm",
     "attn_residual",
+    "attn_residual_blocks",
+    "attn_residual_merge",
     "cache_write",
     "compress",
     "concat",

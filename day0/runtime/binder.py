@@ -152,6 +152,13 @@ def _offers(
         for ending, key in (("", name), ("_scale", name + SCALE)):
             if key in weights:
                 offers[slot + ending] = lambda frame, key=key: weights[key]
+    listed: dict[str, list[str]] = {}
+    for slot, name in op.weights:
+        stem = slot.rstrip("0123456789")
+        if stem != slot:
+            listed.setdefault(stem, []).append(name)
+    for stem, names in listed.items():
+        offers[stem] = lambda frame, names=names: [weights[name] for name in names]
     lists: dict[str, list[str]] = {}
     for slot, value in op.inputs:
         offers[slot] = lambda frame, value=value: frame.values[value]

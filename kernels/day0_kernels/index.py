@@ -7,6 +7,8 @@ REFERENCES = {
     "add": "day0_kernels.basic.reference:add",
     "add_rmsnorm": "day0_kernels.rmsnorm.reference:add_rmsnorm",
     "attn_residual": "day0_kernels.attn_residual.reference:attn_residual",
+    "attn_residual_blocks": "day0_kernels.attn_residual.reference:attn_residual_blocks",
+    "attn_residual_merge": "day0_kernels.attn_residual.reference:attn_residual_merge",
     "compress": "day0_kernels.compress.reference:compress",
     "concat": "day0_kernels.basic.reference:concat",
     "embedding": "day0_kernels.basic.reference:embedding",

@@ -27,3 +27,14 @@ def mix_launch(
     if num_tokens <= FEW and channels <= 4096 and num_sources <= MOST_HELD:
         return MixLaunch(held=True)
     return MixLaunch(held=False)
+
+
+def blocks_launch(*, num_tokens: int, num_queries: int) -> int:
+    """Queries of a program of phase 1, as many as leave every multiprocessor a program: each more
+    saves a trip to the sources. Guess of 2026-12-01, before any run."""
+    return max(min(num_tokens * num_queries // FEW, num_queries), 1)
+
+
+def merge_warps(channels: int) -> int:
+    """Warps of phase 2. Guess of 2026-12-01, before any run."""
+    return 8 if channels > 2048 else 4
