@@ -126,8 +126,8 @@ Prepare = Annotated[
 Without = Annotated[
     list[str] | None,
     typer.Option("--without", metavar="PASS", show_default=False,
-                 help="Leave an optional pass out (layout, narrow, fuse, streams);"
-                      " repeatable."),
+                 help="Leave an optional pass out (layout, narrow, two_phase, fuse, "
+                      "quantise_rows, streams); repeatable."),
 ]  # fmt: skip
 MaxContext = Annotated[
     int | None,

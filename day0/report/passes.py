@@ -33,7 +33,8 @@ def render(analysis: Analysis) -> RenderableType:
             Text(words + more or "nothing", style="dim"),
         )
     what = (
-        "layout, narrow, fuse: ops changed or made; quantize: weights and caches that run in "
-        "another format than stored; choose: ops that no kernel takes; streams: ops of lane 1"
+        "layout, narrow, two_phase, fuse, quantise_rows: ops changed or made; quantize: weights "
+        "and caches that run in another format than stored; choose: ops that no kernel takes; "
+        "streams: ops of lane 1"
     )
     return Group(table, Text(what, style="dim"))
