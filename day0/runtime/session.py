@@ -54,6 +54,8 @@ class Session:
         self.limits = limits or limits_of(lowered["prefill"].caches.values(), sizes, device.type)
         # what drafts for an engine, made anew for each
         self.speculation: Callable[[], Speculation] | None = None
+        # the session that computes them, over the same pages and slots
+        self.follower: Session | None = None
         longest = (sizes.longest or sizes.tokens) + self.limits.drafts
         longest = -(-longest // self.limits.page_size)
         # of every step on a GPU, captured or not: kernels are specialised on widths and strides

@@ -9,7 +9,7 @@ are certain. Sources draw their drafts with the same noise, which makes equal di
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -63,7 +63,6 @@ class Tally:
     accepted: list[int]
     steps: int = 0
     plain: int = 0
-    notes: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, source: str, num: int) -> "Tally":
@@ -76,6 +75,20 @@ class Tally:
         for place in range(drafted):
             self.drafted[place] += 1
             self.accepted[place] += place < accepted
+
+    def figures(self) -> dict[str, object]:
+        """By the names of `vllm bench serve`; rates are shares, None without any draft."""
+        drafted, accepted = sum(self.drafted), sum(self.accepted)
+        return {
+            "spec_decode_num_drafts": self.steps,
+            "spec_decode_draft_tokens": drafted,
+            "spec_decode_accepted_tokens": accepted,
+            "spec_decode_acceptance_length": 1 + accepted / self.steps if self.steps else None,
+            "spec_decode_acceptance_rate": accepted / drafted if drafted else None,
+            "spec_decode_per_position_acceptance_rates": [
+                count / self.steps if self.steps else None for count in self.accepted
+            ],
+        }
 
     @property
     def warning(self) -> str:
