@@ -1,7 +1,7 @@
 """Drafts change no token: any number of them, accepted in any mixture, greedy and sampled, with
 chunked prompts, pages that run out, and steps without drafts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -10,8 +10,8 @@ import torch
 from day0.checkpoint.load import DEMO
 from day0.runtime.engine import Engine, Limits
 from day0.runtime.request import Request
-from day0.runtime.sampling import Sampling
-from day0.runtime.speculation import SUSPICIOUS, Speculation, Tally
+from day0.runtime.sampling import Sampling, next_token
+from day0.runtime.speculation import SUSPICIOUS, Fed, Speculation, Tables, Tally
 from day0.runtime.speculation_ngram import Lookup
 from day0.runtime.step import Step
 from tests.runtime.speculated import Subject, same, served
@@ -159,6 +159,85 @@ def test_lookup_takes_the_longest_and_latest_match() -> None:
     assert lookup.propose([request], [5], {}) == [()]
     lookup.forget(request)
     assert lookup.propose([asked((6, 6, 6, 6))], [9], {}) == [(6,)]
+
+
+VOCAB, LENGTH, DRAWN = 5, 3, 3000
+
+
+class Guesses:
+    """Drafts drawn from another distribution than the model's, with its noise or with their own."""
+
+    taps: tuple[str, ...] = ()
+
+    def __init__(self, logits: torch.Tensor, shift: int) -> None:
+        self._logits, self._shift = logits, shift
+
+    def propose(
+        self, requests: Sequence[Request], counts: Sequence[int], tables: Tables
+    ) -> list[tuple[int, ...]]:
+        found = []
+        for one, count in zip(requests, counts, strict=True):
+            sampling = replace(one.sampling, seed=one.sampling.seed + self._shift)
+            text = list(one.tokens)
+            for _ in range(count):
+                place = {"position": len(text), "produced": len(text) - len(one.prompt)}
+                text.append(next_token(self._logits[text[-1]], sampling, **place))
+            found.append(tuple(text[len(one.tokens) :]))
+        return found
+
+    def follow(self, step: Step, fed: Sequence[Fed], tapped: Mapping[str, torch.Tensor]) -> None:
+        pass
+
+    def forget(self, request: Request) -> None:
+        pass
+
+
+@pytest.mark.parametrize("shift", [0, 7919], ids=["noise of the model", "noise of its own"])
+def test_sampled_output_has_the_distribution_of_the_model(shift: int, seed: int) -> None:
+    """Chi-square of all texts of three tokens over a vocabulary of five."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(VOCAB, VOCAB, generator=generator)
+    others = logits + torch.randn(VOCAB, VOCAB, generator=generator)
+
+    def run(step: Step, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        return logits[inputs["ids"][step.last].long()]
+
+    limits = Limits(page_size=16, num_pages={0: 64}, num_slots=64, drafts=LENGTH)
+    speculation = Speculation(Guesses(others, shift), LENGTH, "guesses")
+    engine = Engine(run, limits, torch.device("cpu"), speculation=speculation)
+    requests = [
+        engine.add((0,), Sampling(max_new_tokens=LENGTH + 1, temperature=1.0, seed=seed + number))
+        for number in range(DRAWN)
+    ]
+    for _ in engine.serve():
+        pass
+    counts = torch.zeros([VOCAB] * LENGTH, dtype=torch.float64)
+    for request in requests:  # the first new token comes from the prompt: drafts begin behind it
+        counts[tuple(request.produced[:LENGTH])] += 1
+    p = logits.double().softmax(-1)
+    wanted = DRAWN * p[0].view(-1, 1, 1) * p.unsqueeze(2) * p.unsqueeze(0)
+    assert chi_square(counts, wanted)
+    tally = speculation.tally
+    assert 0.1 < sum(tally.accepted) / sum(tally.drafted) < 0.95
+    # the same texts with every draft taken would not pass
+    taken = torch.zeros_like(counts)
+    q = others.double().softmax(-1)
+    for number, row in enumerate(p[0]):
+        taken[number] = DRAWN * row * q[number].view(-1, 1) * q
+    assert not chi_square(taken, wanted)
+
+
+def chi_square(counts: torch.Tensor, wanted: torch.Tensor) -> bool:
+    """Whether counts agree with what is wanted, at one in ten thousand; rare cells are one."""
+    order = wanted.flatten().argsort()
+    counts, wanted = counts.flatten()[order], wanted.flatten()[order]
+    rare = int((wanted.cumsum(0) < 5).sum()) + 1
+    merge = lambda values: torch.cat((values[:rare].sum()[None], values[rare:]))
+    counts, wanted = merge(counts), merge(wanted)
+    free = len(wanted) - 1
+    # Wilson and Hilferty's cube root: 3.72 is the normal deviate of 1e-4
+    bound = free * (1 - 2 / (9 * free) + 3.72 * (2 / (9 * free)) ** 0.5) ** 3
+    return float(((counts - wanted) ** 2 / wanted).sum()) < bound
 
 
 def test_no_acceptance_at_all_is_a_warning() -> None:
