@@ -21,6 +21,7 @@ from day0.ir.graph import Model
 from day0.ir.recipe import RECIPES, Recipe
 from day0.ir.weight import leaves
 from day0.models import ModelSpec
+from day0.models.drafts import Count
 from day0.models.plugin import load_plugin
 from day0.models.quant_config import QuantConfig
 from day0.models.read import guesses, read_model
@@ -36,7 +37,8 @@ CONTEXTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """All findings about one model under one recipe. `machine`: what the plans are made for."""
+    """All findings about one model under one recipe. `machine`: what the plans are made for.
+    `mtp`: layers that draft, declared and shipped."""
 
     id: str
     revision: str
@@ -55,6 +57,7 @@ class Analysis:
     quant: quant_audit.QuantAudit
     quant_config: QuantConfig | None
     costs: Mapping[str, Cost]
+    mtp: Count
     unread_keys: tuple[str, ...]
     read: tuple[str, ...]
     findings: tuple[Finding, ...]
@@ -117,6 +120,7 @@ def of_checkpoint(
         id=checkpoint.id,
         revision=checkpoint.revision,
         origin=checkpoint.origin,
+        mtp=read.mtp,
         unread=read.unread,
         read=checkpoint.read,
     )
@@ -128,7 +132,9 @@ def _of_catalog(
     from day0.catalog.entry import entry_called, model_of
 
     entry = entry_called(name.removeprefix("catalog:"))
+    drafts = len(entry.spec.drafts)
     return _finish(
+        mtp=Count(declared=drafts, shipped=drafts),
         model=model_of(entry, stated or {}),
         recipe=recipe,
         planned=planned,
@@ -154,6 +160,7 @@ def _finish(
     id: str,
     revision: str,
     origin: str,
+    mtp: Count,
     unread: tuple[str, ...],
     read: tuple[str, ...],
 ) -> Analysis:
@@ -182,6 +189,7 @@ def _finish(
         quant=audit,
         quant_config=quant,
         costs=cost_totals(model, recipe, CONTEXTS),
+        mtp=mtp,
         unread_keys=unread,
         read=read,
         findings=found,

@@ -57,6 +57,13 @@ def totals(model: Model, recipe: Recipe = RECIPES["bf16"]) -> CacheTotals:
     )
 
 
+def version_bytes(model: Model, recipe: Recipe) -> int:
+    """What one more token of a draft costs a sequence that decodes with speculation: everything
+    that lies in its slot, once more, the drafts' own included."""
+    slotted = (c for c in model.caches.values() if c.slotted or c.growth == "per-sequence")
+    return sum(entry_bytes(cache, recipe) * max(cache.span, 1) for cache in slotted)
+
+
 def held(model: Model, recipe: Recipe, num_tokens: int) -> int:
     """Bytes that one sequence of `num_tokens` tokens holds in all the trunk's caches."""
     return sum(bytes_at(cache, recipe, num_tokens) for cache in trunk(model))

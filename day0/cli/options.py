@@ -118,6 +118,15 @@ Layers = Annotated[
     int | None,
     typer.Option("--layers", metavar="N", help="Run the first N layers.", show_default=False),
 ]
+Speculate = Annotated[
+    str | None,
+    typer.Option("--speculate", "--draft", metavar="SOURCE", show_default=False,
+                 help="Speculative decoding: mtp (the model's own draft layer), ngram (its text so"
+                      " far), or a smaller MODEL with the same tokenizer."),
+]  # fmt: skip
+DraftTokens = Annotated[
+    int, typer.Option("--draft-tokens", metavar="N", help="Tokens a draft, 1 to 15.")
+]
 Prepare = Annotated[
     bool,
     typer.Option("--prepare", help="Compile all kernels that requests of --max-context and "

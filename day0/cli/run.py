@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,8 @@ def run(
     facts: options.Facts = None,
     plugin: options.Plugin = None,
     without: options.Without = None,
+    speculate: options.Speculate = None,
+    draft_tokens: options.DraftTokens = 3,
     prepare: options.Prepare = False,
     max_context: options.MaxContext = None,
     max_batch: options.MaxBatch = None,
@@ -88,6 +91,7 @@ def run(
         )
     stated = load_facts(facts)
     from day0.runtime.api import Loaded, jobs_for
+    from day0.runtime.drafting import open_with_drafts
     from day0.runtime.opening import open_model
     from day0.runtime.prompts import made_up
     from day0.runtime.run_json import run_json
@@ -101,11 +105,15 @@ def run(
     )  # fmt: skip
     with interruptible(model):
         with weights_progress(errors()) as progress:
-            opened = open_model(
-                model, quant=quant, backend=backend, dummy=dummy, seed=seed, layers=layers,
-                facts=stated, plugin=plugin, device=device, without=tuple(without or ()),
-                cache_dir=cache_dir, progress=progress,
+            both = partial(
+                open_model, quant=quant, backend=backend, dummy=dummy, seed=seed, device=device,
+                without=tuple(without or ()), cache_dir=cache_dir, progress=progress,
             )  # fmt: skip
+            main = partial(both, layers=layers, facts=stated, plugin=plugin)
+            if speculate is None:
+                opened = main(model)
+            else:
+                opened = open_with_drafts(model, speculate, draft_tokens, main=main, other=both)
         suit_threads(opened.model, opened.device)
         if prepare:
             sizes = sizes_of(
@@ -140,6 +148,8 @@ def run(
     except KeyboardInterrupt:
         interrupted = True
     data = run_json(loaded, serving, before=first, interrupted=interrupted)
+    for warning in data["warnings"]:
+        errors().print(f"warning: {warning}", markup=False, soft_wrap=True)
     if format == "json":
         emit_json(data, out)
     elif streaming and data["outputs"][0]["text"] is not None:

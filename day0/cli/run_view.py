@@ -80,12 +80,29 @@ def figures(data: Mapping[str, Any]) -> RenderableType:
         step += f"; floor {metrics['decode_floor_ms']:,.3g} ms"
     if metrics["decode_floor_share"] is not None:
         step += f", {100 * metrics['decode_floor_share']:.0f} % of the median tpot"
+    lines = [Text(others), Text(step)]
+    if data["speculation"] is not None:
+        lines.append(Text(drafts(data)))
     table = Table("family", "impl", "formats", "ops", box=None, pad_edge=False)
     table.columns[3].justify = "right"
     for entry in data["implementations"]:
         formats = ", ".join(entry["formats"])
         table.add_row(entry["family"], entry["impl"], formats, str(entry["count"]))
-    return Group(Text(head), times, Text(rates), Text(others), Text(step), "", table)
+    return Group(Text(head), times, Text(rates), *lines, "", table)
+
+
+def drafts(data: Mapping[str, Any]) -> str:
+    """What speculation gave."""
+    metrics, asked = data["metrics"], data["speculation"]
+    rates = metrics["spec_decode_per_position_acceptance_rates"]
+    return (
+        f"drafts of {asked['source']}, {asked['draft_tokens']} tokens: acceptance length "
+        f"{_number(metrics['spec_decode_acceptance_length'])}, accepted "
+        f"{metrics['spec_decode_accepted_tokens']} of {metrics['spec_decode_draft_tokens']}, by "
+        f"position {' '.join(map(_number, rates))}; verify step "
+        f"{_number(metrics['median_verify_step_ms'])} ms, decode step "
+        f"{_number(metrics['median_decode_step_ms'])} ms (medians)"
+    )
 
 
 def _number(value: float | None) -> str:

@@ -48,6 +48,7 @@ class Reading:
     plain: str
     cfg: ConfigReader
     quant: QuantConfig | None
+    mtp: drafts.Count
     findings: list[Finding] = field(default_factory=list)
 
 
@@ -94,7 +95,7 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
     residual = residual_of(layer_at(0))
     layers = tuple(layer_spec(layer_at(i), residual, owners, findings) for i in range(num_layers))
     findings.extend(indexer.conflicts(layer_at(i) for i in _selecting(layers)))
-    mtps, noticed = drafts.read(
+    mtps, counted, noticed = drafts.read(
         cfg, names, places, drafts.Words(mixers=pattern.mixers, ffns=pattern.ffns), shape, owners,
         lambda layer: draft_layer(layer, owners, findings),
     )  # fmt: skip
@@ -124,7 +125,14 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
     if headers is None:
         spec = _distrusted(spec, cfg, findings)
     return Reading(
-        spec=spec, names=names, places=places, plain=plain, cfg=cfg, quant=quant, findings=findings
+        spec=spec,
+        names=names,
+        places=places,
+        plain=plain,
+        cfg=cfg,
+        quant=quant,
+        mtp=counted,
+        findings=findings,
     )
 
 

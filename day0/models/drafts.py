@@ -22,6 +22,15 @@ _NEVER = ("linear", "sliding", "chunked", "conv")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """MTP layers: `declared` by the config, `shipped` by the file, of whatever form (without
+    headers: as many as are declared)."""
+
+    declared: int = 0
+    shipped: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
     """The trunk's words per layer, of which a draft takes the last that is no cheap one."""
 
@@ -45,9 +54,10 @@ def read(
     shape: Shape,
     owners: dict[str, dict[int, Any]],
     read_layer: Callable[[Layer], tuple[LayerSpec, Part]],
-) -> tuple[tuple[Part, ...], list[Finding]]:
-    """Drafts that can be built, and what was noticed. `read_layer` reads a decoder layer and its
-    residual. What is stored decides; without headers, the config's count does."""
+) -> tuple[tuple[Part, ...], Count, list[Finding]]:
+    """Drafts that can be built, how many there are, and what was noticed. `read_layer` reads a
+    decoder layer and its residual. What is stored decides; without headers, the config's count
+    does."""
     declared = cfg.word(*mtp.COUNT) or 0
     # Whether repeated steps of one draft share a top-k list: a matter of the draft loop.
     cfg.word("index_share_for_mtp_iteration")
@@ -73,7 +83,7 @@ def read(
             spec = mtp.read(cfg, names, site, *read_layer(layer), shape)
         if _buildable(spec):
             parts.append(Part(stem="mtp", spec=spec, because=tuple(because)))
-    return tuple(parts), findings
+    return tuple(parts), Count(declared=declared, shipped=shipped), findings
 
 
 def _declared(

@@ -13,6 +13,7 @@ from day0.ir.graph import Model
 from day0.models import decoder, words
 from day0.models.build import build
 from day0.models.cut import cut
+from day0.models.drafts import Count
 from day0.models.groups import groups_of
 from day0.models.known.harmless import HARMLESS
 from day0.models.quant_config import QuantConfig, quant_config
@@ -20,10 +21,12 @@ from day0.models.quant_config import QuantConfig, quant_config
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadModel:
-    """A model as its checkpoint gives it; `unread` config keys, `findings` so far."""
+    """A model as its checkpoint gives it; its `mtp` layers counted, `unread` config keys,
+    `findings` so far."""
 
     model: Model
     quant: QuantConfig | None
+    mtp: Count
     unread: tuple[str, ...]
     findings: tuple[Finding, ...]
 
@@ -72,6 +75,7 @@ def read_model(
     return ReadModel(
         model=replace(model, facts=dict(cfg.facts)),
         quant=quant,
+        mtp=reading.mtp,
         unread=unread,
         findings=tuple(findings),
     )

@@ -61,7 +61,7 @@ def _one(op: Op, shapes: Shapes, target: "Target", phase: str, emulated: tuple[s
     why_not: list[str] = []
     if target.backend == "auto" and target.capability is not None:
         for impl in family(op.family).impls:
-            if not impl.optimised or phase not in impl.phases:
+            if not impl.optimised or not _serves(impl, op, phase, family(op.family).impls):
                 continue
             reasons = (
                 *refusals(impl, shapes, target.capability),
@@ -79,6 +79,16 @@ def _one(op: Op, shapes: Shapes, target: "Target", phase: str, emulated: tuple[s
         entry=entry,
         why_not=tuple(why_not),
     )
+
+
+def _serves(impl: Impl, op: Op, phase: str, impls: tuple[Impl, ...]) -> bool:
+    """Whether the implementation is for the phase. Verify steps without one of their own take one
+    for prompts, which have several rows of a sequence too; what keeps a state, one for decode:
+    the runtime feeds it token by token."""
+    if phase != "verify" or any("verify" in other.phases for other in impls):
+        return phase in impl.phases
+    recurrent = any(use.mode == "rw" for use in op.caches)
+    return ("decode" if recurrent else "prefill") in impl.phases
 
 
 def _narrow(shapes: Shapes) -> dict[str, str]:

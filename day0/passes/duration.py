@@ -13,10 +13,11 @@ from day0.registry.family import Context, Shapes
 from day0.registry.rates import Rates
 from day0.registry.shapes import Named, shapes_of
 
-# One sequence decoding at a usual length: launches rule, and that is where lanes help. A prompt
-# that fills the device.
+# One sequence decoding at a usual length: launches rule, and that is where lanes help. The same
+# with three drafts. A prompt that fills the device.
 CONTEXTS = {
     "decode": Context(phase="decode", length=4096, rows=1),
+    "verify": Context(phase="decode", length=4096, rows=4),
     "prefill": Context(phase="prefill", length=8192, rows=8192),
 }
 

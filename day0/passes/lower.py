@@ -24,6 +24,8 @@ from day0.registry.family import Shapes
 from day0.registry.shapes import shapes_of
 
 PHASES = ("prefill", "decode")
+# A verify step has several tokens of every sequence, of which the first few stay.
+SPECULATIVE = (*PHASES, "verify")
 # In this order; any may be left out. What changes weights or caches comes before what looks at the
 # phase, so that both phases share them.
 FIRST: Mapping[str, Pass] = {
@@ -81,13 +83,22 @@ class Lowered:
         }
 
 
-def lower(model: Model, target: Target, name: str = "main") -> dict[str, Lowered]:
-    """The lowered graphs of `name` by phase, for the logits alone: values that a draft would tap
-    are outputs no more. NotSupported (exit 4) lists ops nothing runs."""
-    canonical = replace(model.graphs[name], outputs=model.graphs[name].outputs[:1])
+def lower(
+    model: Model,
+    target: Target,
+    name: str = "main",
+    *,
+    phases: tuple[str, ...] = PHASES,
+    taps: bool = False,
+) -> dict[str, Lowered]:
+    """The lowered graphs of `name` by phase, for the logits and with `taps` for what drafts read
+    of them beside. NotSupported (exit 4) lists ops nothing runs."""
+    canonical = model.graphs[name]
+    if not taps:
+        canonical = replace(canonical, outputs=canonical.outputs[:1])
     states: dict[str, State] = {}
     changes: dict[str, dict[str, tuple[str, ...]]] = {}
-    for phase in PHASES:
+    for phase in phases:
         state = State(
             graph=canonical, weights=model.weights, caches=model.caches, recipe=target.recipe,
             phase=phase,

@@ -24,5 +24,5 @@ H200 = Rates(
     bytes=4.26e12,
     flops={"": 686e12, "fp8": 1314e12},
     launch_s=2.0e-6,
-    wait_s={"decode": 1.0e-6, "prefill": 6.0e-6},
+    wait_s={"decode": 1.0e-6, "verify": 1.0e-6, "prefill": 6.0e-6},
 )

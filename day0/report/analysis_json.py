@@ -73,6 +73,12 @@ def _parts(analysis: Analysis) -> dict[str, Any]:
         "drafts": {
             name: _graph(graph, {}) for name, graph in model.graphs.items() if name != "main"
         },
+        "speculation": {
+            "mtp_declared": analysis.mtp.declared,
+            "mtp_shipped": analysis.mtp.shipped,
+            "mtp_executable": len(model.graphs) - 1,
+            "bytes_per_draft_token": caches.version_bytes(model, analysis.recipe),
+        },
         "inventory": [_entry(entry) for entry in analysis.entries],
         "new_fraction": {
             "ops": analysis.new_fraction.ops,

@@ -2,7 +2,7 @@
 
 ANALYSIS_SCHEMA = "day0.analysis/1"
 ANALYSIS_KEYS = (
-    "schema", "model", "params", "bytes", "layers", "graph", "drafts", "inventory",
+    "schema", "model", "params", "bytes", "layers", "graph", "drafts", "speculation", "inventory",
     "new_fraction", "caches",
     "kv_bytes_per_token", "index_bytes_per_token", "state_bytes_per_sequence",
     "window_bytes_per_sequence", "proof", "semantics", "facts", "groups", "config", "quant",

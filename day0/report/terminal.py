@@ -73,7 +73,20 @@ def _head(analysis: Analysis) -> RenderableType:
     table.add_row("bytes", f"{analysis.bytes.checkpoint:,} ({size}, {how})")
     context = "not stated" if spec.context_length is None else f"{spec.context_length:,} tokens"
     table.add_row("context", context)
+    if analysis.mtp.declared or analysis.mtp.shipped:
+        table.add_row("drafts", _drafts(analysis))
     return table
+
+
+def _drafts(analysis: Analysis) -> str:
+    """What the checkpoint ships for speculation against what its config declares."""
+    mtp, able = analysis.mtp, len(analysis.model.graphs) - 1
+    held = caches.version_bytes(analysis.model, analysis.recipe)
+    shipped = "no files to look at" if analysis.headers is None else f"{mtp.shipped} shipped"
+    return (
+        f"MTP layers: {mtp.declared} declared, {shipped}, {able} executable; each token of a draft "
+        f"holds {gib(held)} of state a sequence"
+    )
 
 
 def _unknown(entries: Iterable[Entry], *, bare: bool = False) -> int:

@@ -2,18 +2,21 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from day0.errors import Day0Error
+from day0.runtime.drafting import DRAFT_TOKENS, open_with_drafts
+from day0.runtime.limits import Sizes
 from day0.runtime.opening import Opened, open_model
 from day0.runtime.prepare import Prepared, prepare
 from day0.runtime.prompts import Ask, Job, jobs_of
 from day0.runtime.sampling import Sampling
 from day0.runtime.serving import Output, Piece, Serving
-from day0.runtime.session import Session, Sizes
+from day0.runtime.session import Session
 from day0.runtime.sizing import MAX_BATCH, MAX_CONTEXT, sizes_of
 from day0.runtime.text import no_tokenizer
 
@@ -131,6 +134,8 @@ def load(
     max_batch: int = MAX_BATCH,
     max_memory: str | None = None,
     cache_dir: Path | None = None,
+    speculate: str | None = None,
+    draft_tokens: int = DRAFT_TOKENS,
 ) -> Loaded:
     """Load MODEL: a hub id, a folder, "catalog:NAME" (with `dummy`) or "demo".
 
@@ -140,10 +145,15 @@ def load(
     for name, value in (("max_context", max_context), ("max_batch", max_batch)):
         if value < 1:
             raise Day0Error(f"{name} is {value}; it must be 1 or more", hint="day0 run --help")
-    opened = open_model(
-        model, quant=quant, backend=backend, dummy=dummy, seed=seed, layers=layers, facts=facts,
-        plugin=plugin, device=device, without=without, cache_dir=cache_dir,
+    both = partial(
+        open_model, quant=quant, backend=backend, dummy=dummy, seed=seed, device=device,
+        without=without, cache_dir=cache_dir,
     )  # fmt: skip
+    main = partial(both, layers=layers, facts=facts, plugin=plugin)
+    if speculate is None:
+        opened = main(model)
+    else:
+        opened = open_with_drafts(model, speculate, draft_tokens, main=main, other=both)
     sizes = sizes_of(opened, max_context=max_context, max_batch=max_batch, max_memory=max_memory)
     return Loaded(opened, sizes)
 

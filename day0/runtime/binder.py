@@ -71,12 +71,15 @@ def bind(
     device: torch.device,
     activations: tuple[Activation, ...] = (),
     history: torch.dtype | None = None,
+    beside: Mapping[str, Getter] | None = None,
 ) -> Call:
     """The call of `entry` for `op`; inputs named in `activations` are rounded before it. `history`:
-    what quantised entries are read in as contiguous history, fp32 unless given."""
+    what quantised entries are read in as contiguous history, fp32 unless given. `beside`: more to
+    be had, or other things under known names."""
     module, _, name = entry.partition(":")
     function = getattr(import_module(module), name)
     offers, after = _offers(op, graph, weights, storage, dtype, device, history)
+    offers |= beside or {}
     _must_be_read(op, function, entry)
     arguments, finishes = [], []
     for parameter in inspect.signature(function).parameters.values():

@@ -1,4 +1,4 @@
-"""Decode steps as CUDA graphs, one for each batch size that is rounded up to.
+"""Decode and verify steps as CUDA graphs, one for each batch size that is rounded up to.
 
 A graph is captured on padding alone (page 0, slot 0), so capture writes nothing that a request
 owns. Rows beyond the batch are padding in every replay.
@@ -28,13 +28,19 @@ class Captured:
 
 
 class Graphs:
-    """Captured decode steps of one program, by batch size; `capture_s`: seconds spent on each."""
+    """Captured steps of one program, by batch size; `capture_s`: seconds spent on each."""
 
     def __init__(
-        self, program: Program, *, table_widths: Mapping[int, int], device: torch.device
+        self,
+        program: Program,
+        *,
+        table_widths: Mapping[int, int],
+        device: torch.device,
+        rows: int = 1,
     ) -> None:
-        """`table_widths`: pages of the longest sequence, by span."""
+        """`table_widths`: pages of the longest sequence, by span; `rows` of every sequence."""
         self._program = program
+        self._rows = rows
         self._device = device
         self._widths = table_widths
         self.captured: dict[int, Captured] = {}
@@ -64,9 +70,15 @@ class Graphs:
         return self.captured[size]
 
     def _capture(self, size: int, inputs: Mapping[str, torch.Tensor]) -> Captured:
-        padding = Padding(size, self._widths, self._device)
+        padding = Padding(size, self._widths, self._device, rows=self._rows)
         buffers = {
-            name: torch.zeros(size, *value.shape[1:], dtype=value.dtype, device=self._device)
+            name: torch.zeros(
+                # ids of tokens before a step come once a sequence, everything else once a row
+                size if name == "history" else size * self._rows,
+                *value.shape[1:],
+                dtype=value.dtype,
+                device=self._device,
+            )
             for name, value in inputs.items()
         }
         stream = torch.cuda.Stream()
@@ -87,37 +99,40 @@ def refuses(program: Program) -> tuple[str, ...]:
 
 
 class Padding:
-    """A decode step of `size` sequences in one buffer: all padding until `fill`."""
+    """A decode step of `size` sequences in one buffer: all padding until `fill`. More `rows` of
+    each make it a verify step."""
 
-    def __init__(self, size: int, widths: Mapping[int, int], device: torch.device) -> None:
-        self._shapes = {"positions": (size,), "start": (size,), "slot": (size,)}
+    def __init__(
+        self, size: int, widths: Mapping[int, int], device: torch.device, *, rows: int = 1
+    ) -> None:
+        self._shapes = {"positions": (size * rows,), "start": (size,), "slot": (size,)}
         self._shapes |= {str(span): (size, width) for span, width in widths.items()}
         count = sum(math.prod(shape) for shape in self._shapes.values())
         self._buffer = torch.zeros(count, dtype=torch.int64, device=device)
         self._host = torch.zeros(count, dtype=torch.int64)
         self._parts = self._cut(self._host)
         own = self._cut(self._buffer)
-        rows = torch.arange(size, dtype=torch.int64, device=device)
+        numbers = torch.arange(size * rows, dtype=torch.int64, device=device)
         self.step = Step(
-            phase="decode",
-            cu_seqlens=torch.arange(size + 1, dtype=torch.int64, device=device),
+            phase="decode" if rows == 1 else "verify",
+            cu_seqlens=torch.arange(size + 1, dtype=torch.int64, device=device) * rows,
             positions=own["positions"],
-            seq=rows,
+            seq=numbers // rows,
             start=own["start"],
-            length=torch.ones_like(rows),
+            length=torch.full_like(own["start"], rows),
             slot=own["slot"],
-            last=rows.clone(),
+            last=numbers.clone(),
             tables={span: own[str(span)] for span in widths},
         )
 
     def fill(self, step: Step) -> None:
-        """Put a decode step in; what is beyond it is padding again. One copy to the device."""
-        count = step.num_sequences
+        """Put a step in; what is beyond it is padding again. One copy to the device."""
         self._host.zero_()
         for name in ("positions", "start", "slot"):
-            self._parts[name][:count] = getattr(step, name)
+            value = getattr(step, name)
+            self._parts[name][: len(value)] = value
         for span, table in step.tables.items():
-            self._parts[str(span)][:count, : table.shape[1]] = table
+            self._parts[str(span)][: len(table), : table.shape[1]] = table
         self._buffer.copy_(self._host)
 
     def _cut(self, buffer: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -1,5 +1,5 @@
-"""Continuous batching: steps are all prefill or all decode; when pages run out the youngest request
-is put back and later recomputed from its tokens."""
+"""Continuous batching: steps are all prefill, all decode or, with drafts, all verify; when
+pages run out the youngest request is put back and later recomputed from its tokens."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +11,7 @@ from day0.errors import DoesNotFit
 from day0.runtime.pools import Pool, first_kept
 from day0.runtime.request import Request
 from day0.runtime.sampling import Sampling, next_token
+from day0.runtime.speculation import Fed, Speculation
 from day0.runtime.step import Step, make_step
 
 # step and graph inputs by name (ids [T], history [N, n] where asked for) -> logits [N, V]
@@ -20,12 +21,18 @@ Run = Callable[[Step, Mapping[str, torch.Tensor]], torch.Tensor]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """`page_size` tokens a page, `num_pages` by span, `num_slots` sequences at once, `chunk` rows
-    of a prefill step at most."""
+    of a prefill step at most, `drafts` tokens of a sequence that a verify step checks."""
 
     page_size: int
     num_pages: Mapping[int, int]
     num_slots: int
     chunk: int = 512
+    drafts: int = 0
+
+    @property
+    def versions(self) -> int:
+        """Places of a sequence in the slotted caches."""
+        return self.drafts + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +47,17 @@ class Event:
 class Engine:
     """Serves requests over one model's program."""
 
-    def __init__(self, run: Run, limits: Limits, device: torch.device, *, history: int = 0) -> None:
+    def __init__(
+        self,
+        run: Run,
+        limits: Limits,
+        device: torch.device,
+        *,
+        history: int = 0,
+        speculation: Speculation | None = None,
+    ) -> None:
         self.limits = limits
+        self.speculation = speculation
         self._history = history
         self._run = run
         self._device = device
@@ -55,7 +71,7 @@ class Engine:
     def add(self, prompt: tuple[int, ...], sampling: Sampling) -> Request:
         """Queue a request. DoesNotFit when even alone it could not finish."""
         sampling.check()
-        self._must_fit(len(prompt) + sampling.max_new_tokens)
+        self._must_fit(len(prompt) + sampling.max_new_tokens + self.limits.drafts)
         request = Request(self._count, prompt, sampling)
         self._count += 1
         self._waiting.append(request)
@@ -84,11 +100,18 @@ class Engine:
             yield from self.step()
 
     def step(self) -> list[Event]:
-        """One step: prefill where tokens wait, else one token for every running request."""
+        """One step: prefill where tokens wait, else one token for every running request, or where
+        any of them has drafts, these and the next token."""
         batch = self._prefill_batch()
         if batch:
             return self._execute("prefill", batch)
         batch = self._decode_batch()
+        if batch and self.speculation is not None:
+            requests = [request for request, _ in batch]
+            drafts = self.speculation.propose(requests, self._tables(batch))
+            if any(drafts):
+                batch = [(request, self.limits.versions) for request in requests]
+                return self._execute("verify", batch, drafts)
         return self._execute("decode", batch) if batch else []
 
     def _must_fit(self, tokens: int) -> None:
@@ -109,13 +132,16 @@ class Engine:
         return -(-held // self.limits.page_size) + (1 if span else 0)
 
     def _promised(self, span: int) -> int:
-        """Pages that the running requests are about to take: for the next token where all tokens
-        are kept; the rest of their bounded share in a window."""
+        """Pages that the running requests are about to take: for the next token and its drafts
+        where all tokens are kept; the rest of their bounded share in a window."""
+        ahead = self.limits.drafts
         if not span:
             size = self.limits.page_size
-            return sum(len(r.tokens) // size >= len(r.pages[span]) for r in self._running)
+            needed = (-(-(len(r.tokens) + 1 + ahead) // size) for r in self._running)
+            missing = (n - len(r.pages[0]) for n, r in zip(needed, self._running, strict=True))
+            return sum(max(count, 0) for count in missing)
         shares = (
-            self._need(span, r.most) - sum(page > 0 for page in r.pages[span])
+            self._need(span, r.most + ahead) - sum(page > 0 for page in r.pages[span])
             for r in self._running
         )
         return sum(max(share, 0) for share in shares)
@@ -143,7 +169,7 @@ class Engine:
     def _decode_batch(self) -> list[tuple[Request, int]]:
         batch = []
         for request in list(self._running):
-            if request in self._running and self._reserve(request, 1):
+            if request in self._running and self._reserve(request, self.limits.versions):
                 batch.append((request, 1))
         return [(request, rows) for request, rows in batch if request in self._running]
 
@@ -152,12 +178,14 @@ class Engine:
         to the running ones: every admission is followed by a step in which all of them decode."""
         for span, pool in self._pages.items():
             tokens = request.most if span else len(request.tokens) + 1
+            tokens += self.limits.drafts
             if pool.free < self._need(span, tokens) + self._promised(span):
                 return False
         slot = self._slots.take(1)
         if slot is None:
             return False
-        request.slot, request.pages = slot[0], {span: [] for span in self._pages}
+        request.slot = slot[0] * self.limits.versions
+        request.pages = {span: [] for span in self._pages}
         if not self._grow(request, request.done + rows):
             self._release(request)
             return False
@@ -200,7 +228,9 @@ class Engine:
     def _release(self, request: Request) -> None:
         for span, pages in request.pages.items():
             self._pages[span].give(page for page in pages if page)
-        self._slots.give([request.slot])
+        self._slots.give([request.slot // self.limits.versions])
+        if self.speculation is not None:
+            self.speculation.forget(request)
         request.pages, request.slot = {}, 0
 
     def _leave(self, request: Request, finish: str) -> None:
@@ -208,19 +238,35 @@ class Engine:
         self._release(request)
         request.finish = finish
 
-    def _execute(self, phase: str, batch: list[tuple[Request, int]]) -> list[Event]:
+    def _tables(self, batch: list[tuple[Request, int]]) -> dict[int, list[list[int]]]:
+        return {span: [request.pages[span] for request, _ in batch] for span in self._pages}
+
+    def _execute(
+        self,
+        phase: str,
+        batch: list[tuple[Request, int]],
+        drafts: list[tuple[int, ...]] | None = None,
+    ) -> list[Event]:
+        """Run one step. `drafts`: the tokens of a verify step behind each sequence's own."""
+        verify, drafts = phase == "verify", drafts or [()] * len(batch)
+        rows_of = [
+            [*request.tokens[request.done : request.done + rows], *more]
+            for (request, rows), more in zip(batch, drafts, strict=True)
+        ]
+        # fewer drafts than the step has rows: any token fills them up, and none of them is accepted
         ids = [
             token
-            for request, rows in batch
-            for token in request.tokens[request.done : request.done + rows]
+            for (_, rows), own in zip(batch, rows_of, strict=True)
+            for token in own + [0] * (rows - len(own))
         ]
         step = make_step(
             phase,
             starts=[request.done for request, _ in batch],
             lengths=[rows for _, rows in batch],
             slots=[request.slot for request, _ in batch],
-            tables={span: [request.pages[span] for request, _ in batch] for span in self._pages},
+            tables=self._tables(batch),
             device=self._device,
+            all_rows=verify,
         )
         inputs = graph_inputs(
             ids,
@@ -232,12 +278,25 @@ class Engine:
         logits = self._run(step, inputs)
         self.steps.append((phase, len(ids)))
         greedy = logits.argmax(-1).tolist()  # of all rows by one question to the device
-        events = []
-        for row, (request, rows) in enumerate(batch):
-            request.done += rows
-            self._forget(request)
+        events: list[Event] = []
+        fed = [Fed(request=one, start=one.done, rows=rows) for one, rows in batch]
+        row = 0
+        for (request, rows), checked in zip(batch, drafts, strict=True):
+            first, row = row, row + (rows if verify else 1)
+            if verify:
+                request.slot -= request.slot % self.limits.versions
+            request.done += 1 if verify else rows
             if request.pending == 0:
-                events.append(self._produce(request, logits, row, greedy[row]))
+                events.append(self._produce(request, logits, first, greedy[first]))
+            for at, draft in enumerate(checked, first + 1):
+                if events[-1].token != draft or events[-1].finish:
+                    break
+                request.done += 1
+                request.slot += 1  # the version behind the accepted token
+                events.append(self._produce(request, logits, at, greedy[at]))
+            self._forget(request)
+        if self.speculation is not None:
+            self.speculation.follow(step, fed, [len(checked) for checked in drafts])
         return events
 
     def _forget(self, request: Request) -> None:

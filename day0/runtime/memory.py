@@ -6,7 +6,7 @@ as the engine takes them.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -18,8 +18,8 @@ from day0.passes.lifetimes import peak_bytes
 from day0.passes.lower import Lowered
 from day0.registry.cost import stored_bytes
 from day0.runtime.engine import Limits
+from day0.runtime.limits import Sizes, limits_of
 from day0.runtime.pools import paged, span_of
-from day0.runtime.session import Sizes, limits_of
 
 # Of a GPU, for what nobody counts: the driver, captured graphs, scratch inside kernels.
 OVERHEAD = 3 * 2**29
@@ -31,17 +31,25 @@ SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Z]*)")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
     """One model lowered for one device. Bytes: `weights` in all, shared ones once; `row` the most
-    between operators per row of a step."""
+    between operators per row of a step. `beside`: what drafts `drafts` tokens a step for it."""
 
     lowered: Lowered
     recipe: Recipe
     device: str
     weights: int
     row: int
+    drafts: int = 0
+    beside: tuple["Needs", ...] = ()
 
     def caches(self, sizes: Sizes) -> int:
-        """Bytes of all pages and slots, with those that are padding."""
-        limits, total = self._limits(sizes), 0
+        """Bytes of all pages and slots, with those that are padding: a slot has a version for each
+        token that a verify step checks."""
+        limits = self._limits(sizes)
+        return sum(one.held(limits) for one in (self, *self.beside))
+
+    def held(self, limits: Limits) -> int:
+        """Bytes of its own caches under these limits."""
+        total = 0
         for cache in self.lowered.caches.values():
             entry = sum(
                 bytes_on(self.device, self.recipe.part(cache, part), spec.dims)
@@ -51,7 +59,8 @@ class Needs:
                 pages = limits.num_pages[span_of(cache)] + 1
                 total += pages * (limits.page_size // cache.every) * entry
             else:
-                total += (limits.num_slots + 1) * max(cache.span, 1) * entry
+                places = (limits.num_slots + 1) * limits.versions
+                total += places * max(cache.span, 1) * entry
         return total
 
     def values(self, sizes: Sizes) -> int:
@@ -61,7 +70,8 @@ class Needs:
     def total(self, sizes: Sizes) -> int:
         """Everything, on a GPU with what it takes for itself."""
         own = 0 if self.device == "cpu" else OVERHEAD
-        return self.weights + self.caches(sizes) + self.values(sizes) + own
+        weights = self.weights + sum(one.weights for one in self.beside)
+        return weights + self.caches(sizes) + self.values(sizes) + own
 
     def largest_context(self, batch: int, room: int, limit: int) -> int:
         """Tokens each of `batch` sequences may have, up to `limit`; 0 where not even one fits."""
@@ -91,12 +101,15 @@ class Needs:
         raise DoesNotFit(said, hint=fits if hints else "--quant fp8, or fewer --layers")
 
     def _limits(self, sizes: Sizes) -> Limits:
-        return limits_of(self.lowered.caches.values(), sizes, self.device)
+        caches = [c for one in (self, *self.beside) for c in one.lowered.caches.values()]
+        return limits_of(caches, replace(sizes, drafts=self.drafts), self.device)
 
 
-def needs(lowered: Lowered, recipe: Recipe, device: str) -> Needs:
-    """What a model takes; `lowered` for prefill, whose steps are the largest."""
+def needs(lowered: Lowered, recipe: Recipe, device: str, *, known: Lowered | None = None) -> Needs:
+    """What a model takes; `lowered` for prefill, whose steps are the largest. Weights of `known`
+    are there already."""
     names = {name for op in lowered.graph.ops for _, name in op.weights}
+    names -= {name for op in (known.graph.ops if known else ()) for _, name in op.weights}
     weights = [lowered.weights[name] for name in names]
     return Needs(
         lowered=lowered,

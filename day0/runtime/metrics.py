@@ -21,6 +21,13 @@ FORMULAS = {
     "decode_floor_ms": "least time of the mean decode step: each op's bytes or operations at the "
     "H200's measured rates",
     "decode_floor_share": "decode_floor_ms / median tpot_ms, on a GPU",
+    "median_verify_step_ms": "a step that checks drafts, from its begin to its tokens",
+    "median_decode_step_ms": "a step of one token a sequence, from its begin to its token",
+    "spec_decode_num_drafts": "sequences of verify steps that had drafts",
+    "spec_decode_acceptance_length": "1 + accepted tokens / drafts: tokens that a draft's step "
+    "gives",
+    "spec_decode_acceptance_rate": "accepted tokens / draft tokens",
+    "spec_decode_per_position_acceptance_rates": "accepted at the position / drafts",
     "peak_output_throughput": "most output tokens in any window / window, per second; windows of "
     "the duration split into its whole seconds",
 }

@@ -1,10 +1,10 @@
 """MODEL to something that can be loaded: read, built, checked; no weights yet."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,23 +17,30 @@ from day0.errors import Day0Error
 from day0.ir.graph import Model
 from day0.ir.recipe import Recipe
 from day0.models.cut import cut
+from day0.models.drafts import Count
 from day0.models.groups import unclaimed
 from day0.models.plugin import load_plugin
 from day0.models.read import read_model
 from day0.models.recipes import recipe_called
 from day0.passes.lower import SWITCHES, Lowered
 from day0.runtime.kernel_cache import keep_in, watch
-from day0.runtime.session import Session, Sizes, lowered_for, open_session
+from day0.runtime.limits import Sizes, limits_of
+from day0.runtime.session import Session, lowered_for, open_session
 from day0.runtime.text import TOKENIZER, Text, stop_ids
+
+if TYPE_CHECKING:
+    from day0.runtime.drafting import Drafting
 
 BACKENDS = ("auto", "reference")
 CATALOG = "catalog:"
+DRAFTS_LEFT_OUT = "the drafts (multi-token prediction) are not run; --speculate mtp runs them"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
     """A model about to be loaded. `text` is None without a tokenizer; `stop_ids` end a sequence;
-    `dummy_seed` None: weights come from `folder`. `notes`: what a user should know."""
+    `dummy_seed` None: weights come from `folder`. `drafting`: what drafts tokens for it;
+    `mtp`: its MTP layers counted. `notes`: what a user should know."""
 
     name: str
     origin: str
@@ -50,6 +57,8 @@ class Opened:
     without: tuple[str, ...] = ()
     cache_dir: Path | None = None
     lowered: Mapping[str, Lowered] = field(default_factory=dict)
+    drafting: "Drafting | None" = None
+    mtp: Count = Count()
     notes: tuple[str, ...] = ()
 
     def session(self, sizes: Sizes) -> tuple[Session, float]:
@@ -58,6 +67,11 @@ class Opened:
         if self.device != "cpu":
             keep_in(self.cache_dir, torch.cuda.get_device_capability(self.device))
             watch()
+        limits = None
+        if self.drafting is not None:  # its caches lie under the same page tables
+            sizes = replace(sizes, drafts=self.drafting.tokens)
+            caches = [*self.lowered["prefill"].caches.values(), *self.drafting.caches]
+            limits = limits_of(caches, sizes, self.device)
         session = open_session(
             self.model,
             self.recipe,
@@ -69,7 +83,10 @@ class Opened:
             device=self.device,
             without=self.without,
             lowered=self.lowered,
+            limits=limits,
         )
+        if self.drafting is not None:
+            self.drafting.attach(session, self)
         return session, time.perf_counter() - start
 
 
@@ -87,10 +104,12 @@ def open_model(
     without: Sequence[str] = (),
     cache_dir: Path | None = None,
     progress: Progress | None = None,
+    settle: Callable[[Opened], Opened] | None = None,
 ) -> Opened:
     """Read MODEL and build its Graph. `dummy`: weights are made up from `seed`. `layers`: the
     first so many alone. `without`: optional passes left out. The weights of a hub id are downloaded
-    once all else is known to work; `progress(bytes here, bytes in all, shard)` sees it.
+    once all else is known to work; `progress(bytes here, bytes in all, shard)` sees it. `settle`:
+    what else is to be decided before that.
 
     Day0Error for what a user can mend; NotSupported (exit 4) names decisive facts that are
     assumed, with the YAML that states them, or operators that nothing runs.
@@ -126,6 +145,8 @@ def open_model(
     )
     lowered = lowered_for(opened.model, recipe, backend, device=place, without=opened.without)
     opened = replace(opened, lowered=lowered)
+    if settle is not None:
+        opened = settle(opened)
     return opened if checkpoint is None else _with_files(opened, checkpoint, cache_dir, progress)
 
 
@@ -152,6 +173,7 @@ def _of_checkpoint(
         backend="",
         device="",
         headers=checkpoint.headers,
+        mtp=read.mtp,
         notes=tuple(f.message for f in read.findings if f.severity != "info"),
     )
 
@@ -220,7 +242,7 @@ def _notes(opened: Opened, dummy: bool, layers: int | None) -> list[str]:
             f"day0 analyze {opened.name}"
         )
     if opened.model.spec.drafts:
-        notes.append("the drafts (multi-token prediction) are not run")
+        notes.append(DRAFTS_LEFT_OUT)
     if opened.model.groups:
         notes.append(
             "not run: " + ", ".join(f"{group.name} ({group.role})" for group in opened.model.groups)

@@ -13,6 +13,7 @@ import torch
 from day0.passes.warm_up import decode_sizes, prefill_rows
 from day0.runtime.engine import graph_inputs
 from day0.runtime.kernel_cache import COMPILES, watch
+from day0.runtime.loader import DTYPES
 from day0.runtime.session import Session
 from day0.runtime.step import Step, make_step
 
@@ -37,15 +38,17 @@ def prepare(session: Session) -> Prepared:
         return Prepared()
     began, count = time.perf_counter(), watch()
     before = count.compiled, count.loaded, count.seconds
-    steps = 0
-    for step in steps_of(session):
-        session.warm(step, padding_inputs(session, step))
-        steps += 1
-    captured = 0.0
-    if session.graphs is not None:
-        for size in reversed(decode_sizes(session.limits.num_slots)):
-            session.graphs.capture(size, padding_inputs(session, padding_step(session, [1] * size)))
-        captured = sum(session.graphs.capture_s.values())
+    steps, captured = 0, 0.0
+    for one in filter(None, (session, session.follower)):
+        for step in steps_of(one):
+            one.warm(step, padding_inputs(one, step))
+            steps += 1
+        for graphs, rows in ((one.graphs, 1), (one.verify_graphs, one.limits.versions)):
+            if graphs is None:
+                continue
+            for size in reversed(decode_sizes(one.limits.num_slots)):
+                graphs.capture(size, padding_inputs(one, padding_step(one, [rows] * size)))
+            captured += sum(graphs.capture_s.values())
     logits = torch.zeros(session.limits.num_slots, session.model.spec.vocab_size,
                          device=session.device)  # fmt: skip
     logits.argmax(-1).tolist()  # as the engine asks
@@ -73,6 +76,8 @@ def steps_of(session: Session) -> Iterator[Step]:
                 yield padding_step(session, lengths(rows, count))
     for count in reversed(sequences):
         yield padding_step(session, [1] * count, phase="decode")
+        if "verify" in session.programs:
+            yield padding_step(session, [limits.versions] * count, phase="verify")
 
 
 def lengths(rows: int, count: int) -> list[int]:
@@ -91,10 +96,18 @@ def padding_step(session: Session, rows: list[int], phase: str = "prefill") -> S
         slots=[0] * len(rows),
         tables=dict.fromkeys(session.limits.num_pages, pages),
         device=torch.device("cpu"),
+        all_rows=phase == "verify",
     )
 
 
 def padding_inputs(session: Session, step: Step) -> dict[str, torch.Tensor]:
-    """What the graph reads beside the step, as the engine makes it."""
+    """What the graph reads beside the step, as the engine or a draft makes it."""
+    graph = session.lowered[step.phase].graph
+    if "hidden" in graph.inputs:
+        width, plain = graph.values["hidden"].width, DTYPES[session.recipe.plain]
+        return {
+            "next_ids": torch.zeros(step.num_rows, dtype=torch.int32),
+            "hidden": torch.zeros(step.num_rows, width, dtype=plain),
+        }
     before: list[list[int]] = [[] for _ in range(step.num_sequences)] if session.history else []
     return graph_inputs([0] * step.num_rows, before, session.history, torch.device("cpu"))

@@ -13,6 +13,7 @@ from day0.runtime.binder import FORMATS, Call, Frame, bind, cache_write, take_ro
 from day0.runtime.lanes import Lanes
 from day0.runtime.step import Step
 from day0.runtime.storage import Storage
+from day0.runtime.verify import by_version, keeps_versions, stepped
 
 BUILT_IN = {"cache_write": cache_write, "take_rows": take_rows}
 Watch = Callable[[Call, Frame], None]
@@ -38,7 +39,8 @@ class Program:
             choice = lowered.choices[op.id]
             # a definition reads wide rows and history; kernels quantise rows themselves
             defined = choice.backend == "reference"
-            return bind(
+            versions = lowered.phase == "verify" and keeps_versions(choice.entry)
+            call = bind(
                 op,
                 choice.entry,
                 graph=lowered.graph,
@@ -48,7 +50,9 @@ class Program:
                 device=device,
                 activations=lowered.precision.activations.get(op.id, ()) if defined else (),
                 history=None if defined else dtype,
+                beside=by_version(op, storage) if versions else None,
             )
+            return call if versions or lowered.phase != "verify" else stepped(call, storage)
 
         self.calls = tuple(bound(op) for op in lowered.graph.ops)
         self._dtype, self._device = dtype, device

@@ -7,9 +7,9 @@ from day0.runtime.sampling import Sampling
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """`tokens` prompt and produced ids; `done` tokens already in the caches; `pages` per span;
-    `finish` "", "length", "stop" or "cancelled". A request equals itself alone: comparing tokens
-    would rule a step of many."""
+    """`tokens` prompt and produced ids; `done` tokens already in the caches; `slot`: the place of
+    its present state in the slotted caches; `pages` per span; `finish` "", "length", "stop" or
+    "cancelled". A request equals itself alone: comparing tokens would rule a step of many."""
 
     number: int
     prompt: tuple[int, ...]

@@ -5,7 +5,7 @@ import resource
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from statistics import mean
+from statistics import mean, median
 from typing import Any
 
 import torch
@@ -46,6 +46,7 @@ def run_json(
     return {
         **_head(loaded),
         "interrupted": interrupted,
+        "warnings": [serving.tally.warning] if serving.tally and serving.tally.warning else [],
         "outputs": [
             {
                 "prompt": output.prompt,
@@ -59,6 +60,7 @@ def run_json(
         "metrics": {
             **figures,
             **side_by_side([*earlier, *timings]),
+            **speculation(serving),
             "load_s": loaded.load_s,
             "compile_s": loaded.prepared.compile_s,
             "graph_capture_s": loaded.prepared.graph_capture_s,
@@ -125,7 +127,23 @@ def _head(loaded: Loaded) -> dict[str, Any]:
         "backend": opened.backend,
         "device": opened.device,
         "notes": list(opened.notes),
+        "speculation": None
+        if opened.drafting is None
+        else {"source": opened.drafting.source, "draft_tokens": opened.drafting.tokens},
     }
+
+
+def speculation(serving: Serving) -> dict[str, Any]:
+    """What drafts gave, and what a step took; nothing without drafts."""
+    if serving.tally is None:
+        return {}
+    times = {
+        f"median_{phase}_step_ms": median(serving.step_s[phase]) * 1e3
+        if phase in serving.step_s
+        else None
+        for phase in ("verify", "decode")
+    }
+    return {**times, **serving.tally.figures()}
 
 
 def peak_memory(device: str) -> tuple[int | None, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from day0.runtime.engine import Engine, Event
 from day0.runtime.metrics import Timing
 from day0.runtime.prompts import Job
+from day0.runtime.speculation import Tally
 from day0.runtime.text import Growing, Stops, Text
 
 Piece = Callable[[int, str], None]  # job number, text that can be shown
@@ -62,18 +63,31 @@ class Serving:
             engine.add(job.ids, job.sampling).number: number for number, job in enumerate(self.jobs)
         }
         self._start = self._end = clock()
+        self.step_s: dict[str, list[float]] = {}  # seconds of every step, by phase
 
     def run(self) -> tuple[Output, ...]:
         """Serve all jobs to their end."""
         self._start = self._end = self._clock()
-        for event in self._engine.serve():
-            self._take(event)
+        while self._engine.busy:
+            began, before = self._clock(), len(self._engine.steps)
+            events = self._engine.step()
+            self._end = self._clock()
+            for phase, _ in self._engine.steps[before:]:
+                self.step_s.setdefault(phase, []).append(self._end - began)
+            for event in events:
+                self._take(event)
         return self.outputs
 
     @property
     def steps(self) -> tuple[tuple[str, int], ...]:
         """(phase, rows) of every step."""
         return tuple(self._engine.steps)
+
+    @property
+    def tally(self) -> Tally | None:
+        """Drafts of this run, counted; None without speculation."""
+        speculation = self._engine.speculation
+        return None if speculation is None else speculation.tally
 
     @property
     def duration(self) -> float:
@@ -103,9 +117,14 @@ class Serving:
     def _take(self, event: Event) -> None:
         number = self._numbers[event.request.number]
         state, sampling = self._states[number], self.jobs[number].sampling
-        self._end = self._clock()
+        if state.finish:  # a stop string stood among the tokens of the same step
+            return
         state.ids.append(event.token)
-        state.arrivals.append((self._end, 1))
+        moment, count = state.arrivals[-1] if state.arrivals else (0.0, 0)
+        if count and moment == self._end:  # accepted drafts come with the token before them
+            state.arrivals[-1] = moment, count + 1
+        else:
+            state.arrivals.append((self._end, 1))
         if state.growing is None:
             state.finish = event.finish
             return

@@ -1,47 +1,32 @@
 """A loaded model: logits, hidden rows, scores, and generation. `day0.load` gives one."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from day0.checkpoint.headers import Headers
 from day0.errors import Day0Error
-from day0.ir import format as formats
-from day0.ir.cache import CacheSpec, page_size
 from day0.ir.graph import Model
 from day0.ir.recipe import Recipe
-from day0.ir.weight import Weight
 from day0.models.read import must_be_settled
-from day0.passes.lower import Lowered, Target, lower
+from day0.passes.lower import PHASES, Lowered, Target, lower
 from day0.passes.quantize import Precision
 from day0.registry.index import added_references
 from day0.runtime.capture import Graphs, refuses
 from day0.runtime.codes import Coding, coding
-from day0.runtime.emulate import Rounding, by_part, rounding
+from day0.runtime.emulate import by_part
 from day0.runtime.engine import Engine, Event, Limits, graph_inputs
-from day0.runtime.loader import DTYPES, Dummy, Files, load
-from day0.runtime.pools import spans
+from day0.runtime.limits import Sizes, cache_dtype, limits_of, up_to_16
+from day0.runtime.loader import DTYPES
+from day0.runtime.loading import loaded
 from day0.runtime.program import Program, Watch
 from day0.runtime.request import Request
 from day0.runtime.sampling import Sampling
+from day0.runtime.speculation import Speculation
 from day0.runtime.step import Step, make_step, placed, widened
 from day0.runtime.storage import Storage
-
-# Rows of a prefill step: enough to fill the device.
-CHUNK = {"cpu": 512, "cuda": 8192}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
-    """`tokens` all sequences together may hold, `sequences` at once, `chunk` rows of a prefill
-    step (0: what suits the device), `longest` tokens of one sequence (0: as many as all)."""
-
-    tokens: int = 4096
-    sequences: int = 8
-    chunk: int = 0
-    longest: int = 0
 
 
 class Session:
@@ -56,7 +41,9 @@ class Session:
         lowered: Mapping[str, Lowered],
         sizes: Sizes,
         device: torch.device,
+        limits: Limits | None = None,
     ) -> None:
+        """`limits`: those of the caches, where page tables are shared with another session."""
         self.model = model
         self.recipe = recipe
         self.sizes = sizes
@@ -64,15 +51,21 @@ class Session:
         self._dtype = DTYPES[recipe.plain]
         self._weights = weights
         self._lowered = lowered
-        self.limits = limits_of(lowered["prefill"].caches.values(), sizes, device.type)
-        longest = -(-(sizes.longest or sizes.tokens) // self.limits.page_size)
+        self.limits = limits or limits_of(lowered["prefill"].caches.values(), sizes, device.type)
+        # what drafts for an engine, made anew for each
+        self.speculation: Callable[[], Speculation] | None = None
+        # the session that computes them, over the same pages and slots
+        self.follower: Session | None = None
+        longest = (sizes.longest or sizes.tokens) + self.limits.drafts
+        longest = -(-longest // self.limits.page_size)
         # of every step on a GPU, captured or not: kernels are specialised on widths and strides
         self._table_widths = {
             span: up_to_16(min(longest, count)) for span, count in self.limits.num_pages.items()
         }
         self.storage = self._storage(self.limits)
         self.programs = self._programs(self.storage)
-        self.graphs = self._captured(self.programs["decode"])
+        self.graphs = self._captured("decode")
+        self.verify_graphs = self._captured("verify")
         self._lone: tuple[int, Program] | None = None
 
     @property
@@ -83,11 +76,23 @@ class Session:
     def engine(self) -> Engine:
         """A fresh engine over this session's caches."""
 
+        speculation = None if self.speculation is None else self.speculation()
+
         def run(step: Step, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-            return self.run(step, inputs)[self.logits_name]
+            found = self.run(step, inputs)
+            if speculation is not None:
+                speculation.saw(found)
+            return found[self.logits_name]
 
         # steps are made on the CPU: `run` places them, or puts them into a graph's buffers
-        return Engine(run, self.limits, torch.device("cpu"), history=self.history)
+        return Engine(
+            run, self.limits, torch.device("cpu"), history=self.history, speculation=speculation
+        )
+
+    @property
+    def weights(self) -> Mapping[str, torch.Tensor]:
+        """All weights by name, as they are held."""
+        return self._weights
 
     def weight(self, name: str) -> torch.Tensor | None:
         """A weight as it is held; None for a name that nothing uses."""
@@ -116,10 +121,12 @@ class Session:
         keep: tuple[str, ...] = (),
         watch: Watch | None = None,
     ) -> dict[str, torch.Tensor]:
-        """One step of the program of its phase; of decode by a CUDA graph where there is one."""
+        """One step of the program of its phase; of decode and verify by a CUDA graph where there
+        is one."""
         program = self.programs[step.phase]
-        if step.phase == "decode" and self.graphs is not None and not keep and watch is None:
-            found = self.graphs.run(step, inputs)
+        graphs = {"decode": self.graphs, "verify": self.verify_graphs}.get(step.phase)
+        if graphs is not None and not keep and watch is None:
+            found = graphs.run(step, inputs)
             if found is not None:
                 return found
         step, inputs = self._placed(step, inputs)
@@ -212,30 +219,34 @@ class Session:
         its page size: what the engine serves meanwhile is left alone."""
         if self._lone is None or self._lone[0] < pages:
             spans_of = dict.fromkeys(self.limits.num_pages, pages)
-            storage = self._storage(replace(self.limits, num_pages=spans_of, num_slots=1))
+            limits = replace(self.limits, num_pages=spans_of, num_slots=1, drafts=0)
+            storage = self._storage(limits)
             self._lone = pages, self._program("prefill", storage)
         return self._lone[1], self.limits.page_size
 
     def _storage(self, limits: Limits) -> Storage:
         caches = self._lowered["prefill"].caches
-        dtypes = {name: _cache_dtype(self.recipe, cache) for name, cache in caches.items()}
+        dtypes = {name: cache_dtype(self.recipe, cache) for name, cache in caches.items()}
         narrow, held = self.precision.caches, self._lowered["prefill"].held.caches
         return Storage(
             caches,
             page_size=limits.page_size,
             num_pages=limits.num_pages,
             num_slots=limits.num_slots,
+            versions=limits.versions,
             dtypes=dtypes,
             device=self.device,
             roundings=by_part({name: runs for name, runs in narrow.items() if name not in held}),
             codings={name: _coded(narrow[name]) for name in held},
         )
 
-    def _captured(self, program: Program) -> Graphs | None:
-        """CUDA graphs of decode steps, where the device and every operator allow them."""
-        if self.device.type != "cuda" or refuses(program):
+    def _captured(self, phase: str) -> Graphs | None:
+        """CUDA graphs of decode or verify steps, where the device and every operator allow them."""
+        program = self.programs.get(phase)
+        if program is None or self.device.type != "cuda" or refuses(program):
             return None
-        return Graphs(program, table_widths=self._table_widths, device=self.device)
+        rows = self.limits.versions if phase == "verify" else 1
+        return Graphs(program, table_widths=self._table_widths, device=self.device, rows=rows)
 
     def _programs(self, storage: Storage) -> dict[str, Program]:
         return {phase: self._program(phase, storage) for phase in self._lowered}
@@ -258,9 +269,13 @@ def lowered_for(
     device: str = "cpu",
     without: tuple[str, ...] = (),
     capability: tuple[int, int] | None = None,
+    graph: str = "main",
+    phases: tuple[str, ...] = PHASES,
+    taps: bool = False,
 ) -> dict[str, Lowered]:
     """The lowered graphs by phase, without any weight; `without`: optional passes left out;
-    `capability`: as for such a GPU, whatever the device is.
+    `capability`: as for such a GPU, whatever the device is; `graph`, `phases`, `taps` as
+    `passes.lower` has them.
     NotSupported names decisive facts that are assumed, or the ops that nothing runs."""
     must_be_settled(model)
     from day0_kernels.index import REFERENCES
@@ -273,7 +288,7 @@ def lowered_for(
         without=without,
         capability=capability or _capability(device),
     )
-    return lower(model, target)
+    return lower(model, target, graph, phases=phases, taps=taps)
 
 
 def _capability(device: str) -> tuple[int, int] | None:
@@ -292,108 +307,29 @@ def open_session(
     device: str = "cpu",
     without: tuple[str, ...] = (),
     lowered: Mapping[str, Lowered] | None = None,
+    limits: Limits | None = None,
 ) -> Session:
     """Lower, load and bind a model. `folder` holds the safetensors files that `headers` describe;
-    with `dummy_seed` the weights are made up; `lowered`: what `lowered_for` gave. NotSupported as
-    it."""
+    with `dummy_seed` the weights are made up; `lowered`: what `lowered_for` gave; `limits` as a
+    Session has them. NotSupported as `lowered_for`."""
     if lowered is None:
         lowered = lowered_for(model, recipe, backend, device=device, without=without)
     place = torch.device(device)
-    used = {name for low in lowered.values() for op in low.graph.ops for _, name in op.weights}
-    files = None
-    if dummy_seed is None:
-        assert folder is not None, "weights come from files"
-        assert headers is not None, "files are read by their headers"
-        files = Files(folder, headers)
-    low = lowered["prefill"]
-    weights = load(
-        (weight for name, weight in lowered["prefill"].weights.items() if name in used),
-        files=files,
-        dummy=None if dummy_seed is None else Dummy(dummy_seed, place),
-        dtype_of=weight_dtype(recipe),
-        device=place,
-        rounding_of=_roundings(low.precision, made_up=files is None),
-        coding_of=_codings(low),
-        is_kept=lambda weight: low.precision.weights[weight.name].action == "keep",
+    weights = loaded(
+        lowered, recipe, headers=headers, folder=folder, dummy_seed=dummy_seed, device=place
     )
-    if files is not None:
-        files.close()
     return Session(
-        model, recipe, weights=weights, lowered=lowered, sizes=sizes or Sizes(), device=place
+        model,
+        recipe,
+        weights=weights,
+        lowered=lowered,
+        sizes=sizes or Sizes(),
+        device=place,
+        limits=limits,
     )
-
-
-def weight_dtype(recipe: Recipe) -> Callable[[Weight], torch.dtype]:
-    """The torch dtype a weight is held in: fp32 for the values of narrow formats, which the
-    definitions multiply as they are."""
-    plain = DTYPES[recipe.plain]
-
-    def dtype(weight: Weight) -> torch.dtype:
-        runs = recipe.weight(weight)
-        return torch.float32 if formats.get(runs).quantised else DTYPES.get(runs, plain)
-
-    return dtype
-
-
-def _roundings(precision: Precision, *, made_up: bool) -> Callable[[Weight], Rounding | None]:
-    """How a loaded weight is rounded: not at all where its stored codes are kept. Weights that
-    are `made_up` have no codes."""
-
-    def of(weight: Weight) -> Rounding | None:
-        row = precision.weights[weight.name]
-        kept = row.action == "keep" and not made_up
-        return None if kept else rounding(row.runs)
-
-    return of
-
-
-def _codings(lowered: Lowered) -> Callable[[Weight], Coding | None]:
-    """How a weight that is held as codes is written."""
-
-    def of(weight: Weight) -> Coding | None:
-        runs = lowered.precision.weights[weight.name].runs
-        return coding(runs) if weight.name in lowered.held.weights else None
-
-    return of
 
 
 def _coded(runs: Mapping[str, str]) -> dict[str, Coding]:
     """Codings by part; plain parts are left out."""
     found = {part: coding(name) for part, name in runs.items()}
     return {part: one for part, one in found.items() if one is not None}
-
-
-def up_to_16(count: int) -> int:
-    """Triton tells multiples of 16 from other numbers."""
-    return -(-count // 16) * 16
-
-
-def _cache_dtype(recipe: Recipe, cache: CacheSpec) -> torch.dtype:
-    return DTYPES.get(recipe.cache(cache), DTYPES[recipe.plain])
-
-
-def cache_bytes(recipe: Recipe, caches: Collection[CacheSpec], sizes: Sizes, device: str) -> int:
-    """What a session's caches would take, without making them."""
-    limits = limits_of(caches, sizes, device)
-    storage = Storage(
-        {cache.name: cache for cache in caches},
-        page_size=limits.page_size,
-        num_pages=limits.num_pages,
-        num_slots=limits.num_slots,
-        dtypes={cache.name: _cache_dtype(recipe, cache) for cache in caches},
-        device=torch.device("meta"),
-    )
-    return sum(part.nbytes for parts in storage.parts.values() for part in parts.values())
-
-
-def limits_of(caches: Collection[CacheSpec], sizes: Sizes, device: str) -> Limits:
-    """Pages and slots for these sizes on a device ("cpu", "cuda", "cuda:1")."""
-    chunk = sizes.chunk or CHUNK.get(device.partition(":")[0], CHUNK["cpu"])
-    sizes = replace(sizes, chunk=chunk)
-    size = page_size(caches)
-    num = {
-        span: -(-sizes.tokens // size)
-        + (sizes.sequences if not span else sizes.sequences * (2 + sizes.chunk // size))
-        for span in spans(caches)
-    }
-    return Limits(page_size=size, num_pages=num, num_slots=sizes.sequences, chunk=sizes.chunk)

@@ -1,20 +1,25 @@
 """How large the caches of a run are, before any weight is read."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from day0.errors import DoesNotFit
+from day0.runtime.limits import Sizes
 from day0.runtime.memory import Needs, even, needs, room_on
 from day0.runtime.opening import Opened
 from day0.runtime.prompts import Job
-from day0.runtime.session import Sizes
 
 MAX_BATCH = 8
 MAX_CONTEXT = 4096
 
 
 def needs_of(opened: Opened) -> Needs:
-    """What a model that is about to be loaded will take."""
-    return needs(opened.lowered["prefill"], opened.recipe, opened.device)
+    """What a model that is about to be loaded will take, with what drafts for it."""
+    own = needs(opened.lowered["prefill"], opened.recipe, opened.device)
+    if opened.drafting is None:
+        return own
+    drafting = opened.drafting
+    return replace(own, drafts=drafting.tokens, beside=drafting.needs(opened))
 
 
 def sizes_of(

@@ -1,8 +1,9 @@
 """Tensors of all caches, and the contiguous view of pages that references read.
 
-A paged part is [pages + 1, entries of a page, *dims]; a slotted part [slots + 1, entries, *dims]
-("per-sequence": [slots + 1, *dims]). A part that is held as FP8 codes has its scales in pages of
-their own beside it, under the same table.
+A paged part is [pages + 1, entries of a page, *dims]; a slotted part [places, entries, *dims]
+("per-sequence": [places, *dims]) with places = (slots + 1) * versions: what a sequence keeps stands
+once for every token that a verify step may check, and its present state in one of them. A part
+that is held as FP8 codes has its scales in pages of their own beside it, under the same table.
 """
 
 from collections.abc import Mapping
@@ -40,6 +41,7 @@ class Storage:
         page_size: int,
         num_pages: Mapping[int, int],
         num_slots: int,
+        versions: int = 1,
         dtypes: Mapping[str, torch.dtype],
         device: torch.device,
         roundings: Mapping[str, Mapping[str, Rounding]] | None = None,
@@ -51,16 +53,16 @@ class Storage:
         self.caches = caches
         self.roundings = roundings or {}
         self.codings = codings or {}
-        self.page_size = page_size
+        self.page_size, self.versions = page_size, versions
         self.parts: dict[str, dict[str, torch.Tensor]] = {}
         self.scales: dict[str, dict[str, torch.Tensor]] = {}
         for name, cache in caches.items():
             if paged(cache):
                 lead = (num_pages[span_of(cache)] + 1, page_size // cache.every)
             elif cache.growth == "window":
-                lead = (num_slots + 1, cache.span)
+                lead = ((num_slots + 1) * versions, cache.span)
             else:
-                lead = (num_slots + 1,)
+                lead = ((num_slots + 1) * versions,)
             own = self.codings.get(name, {})
             self.parts[name] = {
                 part: torch.zeros(

@@ -67,6 +67,11 @@ class Text:
         """The text of ids, without special tokens."""
         return self._tokenizer.decode(list(ids), skip_special_tokens=True)
 
+    @property
+    def vocabulary(self) -> Mapping[str, int]:
+        """Id of every token, added ones included."""
+        return self._tokenizer.get_vocab()
+
     def id_of(self, token: str) -> int | None:
         """The id of a token as it is spelled, None when there is no such."""
         return self._tokenizer.token_to_id(token)

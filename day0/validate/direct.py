@@ -105,10 +105,13 @@ class Direct:
             self.feed("decode", [(number, 1) for number in live])
 
 
-def record(rows: Rows, logits: torch.Tensor, owners: Sequence[Owner]) -> None:
-    """Put logits into `rows`: of all rows of the step, or of each sequence's last."""
+def record(
+    rows: Rows, logits: torch.Tensor, owners: Sequence[Owner], *, whole: bool = False
+) -> None:
+    """Put logits into `rows`: of all rows of the step (`whole`: for certain, even where owners do
+    not name all), or of each sequence's last."""
     logits = logits.detach().float().cpu()
-    whole = len(logits) == sum(owner.length for owner in owners)
+    whole = whole or len(logits) == sum(owner.length for owner in owners)
     for place, owner in enumerate(owners):
         if not whole:
             rows[owner.number][owner.start + owner.length - 1] = logits[place]

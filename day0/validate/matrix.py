@@ -7,11 +7,16 @@ from typing import Any
 
 from day0.errors import Day0Error
 from day0.validate.cell import Cell, Outcome
-from day0.validate.cells import lowering, oracle, recipe, state
+from day0.validate.cells import lowering, oracle, recipe, speculation, state
 from day0.validate.subject import Subject
 
 # What is cheap and explains most comes first.
-CELLS: tuple[Cell, ...] = (*state.CELLS, *lowering.CELLS, *recipe.CELLS)
+CELLS: tuple[Cell, ...] = (
+    *state.CELLS,
+    *speculation.CELLS,
+    *lowering.CELLS,
+    *recipe.CELLS,
+)
 NAMES = (*(cell.id for cell in CELLS), oracle.CELL.id)
 
 

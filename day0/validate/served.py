@@ -1,7 +1,8 @@
 """Known sequences through the engine: what any step gave is recorded, and the next token is the
 sequence's own, whatever the logits say."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -10,6 +11,7 @@ from day0.runtime.engine import Engine, Limits
 from day0.runtime.request import Request
 from day0.runtime.sampling import Sampling
 from day0.runtime.session import Session
+from day0.runtime.speculation import Drafts, Speculation
 from day0.runtime.step import Step
 from day0.validate.direct import CPU, Look, Owner, Rows, record
 from day0.validate.sequences import Known
@@ -40,6 +42,16 @@ class Served:
         self._eager = eager
         self._engine = Engine(self._run, self.limits, CPU, history=session.history)
 
+    def draft(self, make: Callable[[Callable[[Request], Sequence[int]]], Drafts]) -> None:
+        """Let verify steps check what is drafted; `make` is told how to find a request's text."""
+
+        def text(request: Request) -> Sequence[int]:
+            numbers = {one.number: number for number, one in self.requests.items()}
+            return self.sequences[numbers[request.number]].ids
+
+        drafts = self.limits.drafts
+        self._engine.speculation = Speculation(make(text), drafts, "known texts")
+
     def serve(self, numbers: Sequence[int]) -> Rows:
         """All of them, in this order, until each is at its end."""
         for number in numbers:
@@ -56,6 +68,10 @@ class Served:
 
     def _run(self, step: Step, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         owners = self._owners(step)
+        if step.phase == "verify":
+            whole, owners = owners, self._right(owners, inputs["ids"].tolist())
+        else:
+            whole = owners
         session, look, width = self.session, self._look, step.num_rows
         if self._padded and step.phase == "decode":
             step, inputs = self._with_padding(step, inputs)
@@ -66,12 +82,28 @@ class Served:
             watch = lambda call, frame: None
         found = session.run(step, inputs, watch=watch)[session.logits_name]
         found = found[:width] if step.phase == "decode" else found
-        record(self.rows, found, owners)
+        verify = step.phase == "verify"
+        record(self.rows, found, owners, whole=verify)
         forced = torch.zeros_like(found)
-        for row, owner in enumerate(owners):
-            ids, end = self.sequences[owner.number].ids, owner.start + owner.length
-            forced[row, ids[end] if end < len(ids) else 0] = 1
+        for row, owner in enumerate(whole):
+            ids = self.sequences[owner.number].ids
+            # rows of one sequence: its last alone, or all
+            places = range(owner.length) if verify else (owner.length - 1,)
+            for place in places:
+                at = owner.start + place + 1
+                forced[owner.first + place if verify else row, ids[at] if at < len(ids) else 0] = 1
         return forced
+
+    def _right(self, owners: Sequence[Owner], ids: Sequence[int]) -> tuple[Owner, ...]:
+        """Of a verify step the rows whose tokens are the sequences' own."""
+        found = []
+        for owner in owners:
+            fed = ids[owner.first : owner.first + owner.length]
+            own = self.sequences[owner.number].ids[owner.start : owner.start + owner.length]
+            pairs = zip(fed, own, strict=False)
+            right = next((at for at, (one, other) in enumerate(pairs) if one != other), len(own))
+            found.append(replace(owner, length=right))
+        return tuple(found)
 
     def _owners(self, step: Step) -> tuple[Owner, ...]:
         at = {request.slot: request for request in self._engine.running}

@@ -9,6 +9,7 @@ import torch
 
 from day0.ir.graph import Model
 from day0.ir.recipe import RECIPES, Recipe
+from day0.passes.lower import SPECULATIVE
 from day0.runtime.opening import Opened
 from day0.runtime.session import Session, Sizes, lowered_for
 from day0.validate.direct import Direct, Look, Rows
@@ -71,6 +72,19 @@ class Subject:
             )
             self._sessions[key], _ = opened.session(self._sizes())
         return self._sessions[key]
+
+    def verifying(self, drafts: int) -> Session:
+        """The session's model and weights, over caches of their own for steps that check so many
+        drafts a sequence."""
+        session, opened = self.session(), self.opened
+        lowered = lowered_for(
+            self.model, session.recipe, opened.backend, device=opened.device,
+            without=opened.without, phases=SPECULATIVE,
+        )  # fmt: skip
+        return Session(
+            self.model, session.recipe, weights=session.weights, lowered=lowered,
+            sizes=replace(self._sizes(), drafts=drafts), device=session.device,
+        )  # fmt: skip
 
     def expected(self, session: Session) -> Rows:
         """Logits of every row of every sequence, each alone and in one piece, in clean caches."""

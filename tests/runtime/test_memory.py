@@ -141,7 +141,7 @@ def test_it_is_said_before_a_weight_is_read(
     def read(*_: object, **__: object) -> Callable[..., None]:
         raise AssertionError("weights were read")
 
-    monkeypatch.setattr("day0.runtime.session.load", read)
+    monkeypatch.setattr("day0.runtime.loading.load", read)
     done = command("run", "demo", "--device", "cpu", "--max-memory", "2MiB", "--prompt", "a")
     assert done.code == 3
     assert "2.00 MiB are there" in done.complaint[0]

@@ -148,7 +148,28 @@ def _too_small(right: Callable[..., Any]) -> Callable[..., Any]:
     return lambda amax, rule: right(amax / 2**0.5, rule)
 
 
+def _absorbed(right: Callable[..., Any]) -> Callable[..., Any]:
+    """Every version of a slot is what stands there behind the last token of the step."""
+
+    def make(function: Any, rows: Any, kept: list[torch.Tensor], versions: int) -> Any:
+        call = right(function, rows, kept, versions)
+
+        def wrong(**given: Any) -> None:
+            call(**given)
+            first = given["slot"] - given["slot"] % versions
+            for buffer in kept:
+                for version in range(versions - 1):
+                    buffer[first + version] = buffer[first + versions - 1]
+
+        return wrong
+
+    return make
+
+
 MUTANTS = (
+    Mutant(name="state absorbs rejected drafts", of="173, 175", kind="kimi_linear", cell="drafts",
+           families=(*CONV, "kda"), where=lambda op: op.family in CONV,
+           switch=part("day0.runtime.verify:_token_by_token", _absorbed)),
     Mutant(name="conv tail lost between chunks", of="166", kind="kimi_linear", cell="chunks",
            families=CONV, where=lambda op: op.family in CONV,
            switch=part("day0_kernels.short_conv.reference:carried", _zeros)),

@@ -4,8 +4,9 @@ import pytest
 
 from day0.errors import DoesNotFit
 from day0.ir.recipe import RECIPES
+from day0.runtime.limits import Sizes, cache_bytes
 from day0.runtime.opening import open_model
-from day0.runtime.session import Sizes, cache_bytes, lowered_for
+from day0.runtime.session import lowered_for
 from day0.validate import fitting
 
 

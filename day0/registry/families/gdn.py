@@ -79,5 +79,6 @@ FAMILY = Family(
         reference("day0_kernels.gdn.reference:gdn"),
         _triton("prefill", "prefill:gdn_prefill", "gdn/bf16-ragged"),
         _triton("decode", "decode:gdn_decode", "gdn/decode-bf16"),
+        _triton("verify", "decode:gdn_verify", "gdn/verify-bf16"),
     ),
 )

@@ -68,5 +68,6 @@ FAMILY = Family(
         reference("day0_kernels.kda.reference:kda_prefill"),
         _triton("prefill", "prefill:kda_prefill", "kda/bf16-ragged"),
         _triton("decode", "decode:kda_decode", "kda/decode-bf16"),
+        _triton("verify", "decode:kda_verify", "kda/verify-bf16"),
     ),
 )
