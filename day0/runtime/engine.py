@@ -8,31 +8,16 @@ from dataclasses import dataclass
 import torch
 
 from day0.errors import DoesNotFit
-from day0.runtime.pools import Pool, first_kept
+from day0.runtime.pools import Limits, Pool, first_kept
+from day0.runtime.prefix import Maker
 from day0.runtime.request import Request
 from day0.runtime.sampling import Sampling, next_token
+from day0.runtime.sharing import Places
 from day0.runtime.speculation import Fed, Speculation
-from day0.runtime.step import Step, make_step
+from day0.runtime.step import Step, graph_inputs, make_step
 
 # step and graph inputs by name (ids [T], history [N, n] where asked for) -> logits [N, V]
 Run = Callable[[Step, Mapping[str, torch.Tensor]], torch.Tensor]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """`page_size` tokens a page, `num_pages` by span, `num_slots` sequences at once, `chunk` rows
-    of a prefill step at most, `drafts` tokens of a sequence that a verify step checks."""
-
-    page_size: int
-    num_pages: Mapping[int, int]
-    num_slots: int
-    chunk: int = 512
-    drafts: int = 0
-
-    @property
-    def versions(self) -> int:
-        """Places of a sequence in the slotted caches."""
-        return self.drafts + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +40,11 @@ class Engine:
         *,
         history: int = 0,
         speculation: Speculation | None = None,
+        places: Places | None = None,
+        prefix: Maker | None = None,
     ) -> None:
+        """`places`: the caches, for sequences that share or copy them; `prefix` makes the cache of
+        prefixes over the engine's pages."""
         self.limits = limits
         self.speculation = speculation
         self._history = history
@@ -63,6 +52,8 @@ class Engine:
         self._device = device
         self._slots = Pool(limits.num_slots)
         self._pages = {span: Pool(count) for span, count in limits.num_pages.items()}
+        self._places = places
+        self.prefix = None if prefix is None else prefix(self._pages)
         self._waiting: deque[Request] = deque()
         self._running: list[Request] = []
         self._count = 0
@@ -77,13 +68,27 @@ class Engine:
         self._waiting.append(request)
         return request
 
+    def fork(self, request: Request, sampling: Sampling) -> Request:
+        """Another continuation of a request's prompt, which no step has seen yet: the prompt is
+        computed once, its pages are shared and its state is copied."""
+        other = self.add(request.prompt, sampling)
+        if self._places is not None and request in self._waiting:
+            self._waiting.remove(other)
+            request.forks.append(other)
+        return other
+
     def cancel(self, request: Request) -> None:
         """Stop a request; what it produced stays in it."""
+        for other in [*self._waiting, *self._running]:
+            if request in other.forks:
+                other.forks.remove(request)
+                request.finish = "cancelled"
         if request in self._running:
             self._leave(request, "cancelled")
         elif request in self._waiting:
             self._waiting.remove(request)
-            request.finish = "cancelled"
+            self._waiting.extend(request.forks)
+            request.forks, request.finish = [], "cancelled"
 
     @property
     def running(self) -> tuple[Request, ...]:
@@ -149,7 +154,7 @@ class Engine:
     def _prefill_batch(self) -> list[tuple[Request, int]]:
         budget, batch, waiting = self.limits.chunk, [], len(self._waiting)
         for request in [r for r in self._running if not r.decoding]:
-            rows = min(budget, request.pending)
+            rows = self._rows(request, budget)
             if rows and request in self._running and self._reserve(request, rows):
                 batch.append((request, rows))
                 budget -= rows
@@ -158,8 +163,8 @@ class Engine:
             return batch
         while self._waiting and budget > 0:
             request = self._waiting[0]
-            rows = min(budget, request.pending)
-            if not self._admit(request, rows):
+            rows = self._admit(request, budget)
+            if not rows:
                 break
             self._waiting.popleft()
             batch.append((request, rows))
@@ -173,24 +178,45 @@ class Engine:
                 batch.append((request, 1))
         return [(request, rows) for request, rows in batch if request in self._running]
 
-    def _admit(self, request: Request, rows: int) -> bool:
+    def _rows(self, request: Request, budget: int) -> int:
+        rows = min(budget, request.pending)
+        return rows if self.prefix is None else self.prefix.rows(request, rows)
+
+    def _admit(self, request: Request, budget: int) -> int:
         """Take a request in when all its tokens and its first new one fit beside what is promised
-        to the running ones: every admission is followed by a step in which all of them decode."""
-        for span, pool in self._pages.items():
-            tokens = request.most if span else len(request.tokens) + 1
-            tokens += self.limits.drafts
-            if pool.free < self._need(span, tokens) + self._promised(span):
-                return False
+        to the running ones: every admission is followed by a step in which all of them decode.
+        Rows of its first step, up to `budget`; 0 when it has to wait."""
         slot = self._slots.take(1)
         if slot is None:
-            return False
+            return 0
         request.slot = slot[0] * self.limits.versions
         request.pages = {span: [] for span in self._pages}
-        if not self._grow(request, request.done + rows):
+        if self.prefix is not None:
+            self.prefix.resume(request)
+        rows = self._rows(request, budget)
+        if not (self._fits(request) and self._grow(request, request.done + rows)):
+            if self.prefix is not None:
+                self.prefix.take_back(request)
             self._release(request)
-            return False
+            return 0
         self._running.append(request)
+        return rows
+
+    def _fits(self, request: Request) -> bool:
+        for span in self._pages:
+            tokens = request.most if span else len(request.tokens) + 1
+            tokens += self.limits.drafts
+            missing = self._need(span, tokens) - sum(page > 0 for page in request.pages[span])
+            if self._free(span, missing + self._promised(span)):
+                continue
+            return False
         return True
+
+    def _free(self, span: int, count: int) -> bool:
+        """Whether so many pages are free, prefixes evicted as needed."""
+        if self.prefix is not None:
+            self.prefix.reclaim(span, count)
+        return self._pages[span].free >= count
 
     def _reserve(self, request: Request, rows: int) -> bool:
         """Pages for `rows` more tokens, putting younger requests back as needed."""
@@ -208,7 +234,7 @@ class Engine:
             table = request.pages[span]
             reach = end if span else max(end, len(request.tokens))
             missing = -(-reach // self.limits.page_size) - len(table)
-            pages = pool.take(max(missing, 0))
+            pages = pool.take(max(missing, 0)) if self._free(span, missing) else None
             if pages is None:
                 for other, numbers in taken:
                     self._pages[other].give(numbers)
@@ -234,7 +260,11 @@ class Engine:
         request.pages, request.slot = {}, 0
 
     def _leave(self, request: Request, finish: str) -> None:
+        if self.prefix is not None:
+            self.prefix.leaves(request)
         self._running.remove(request)
+        self._waiting.extend(request.forks)
+        request.forks = []
         self._release(request)
         request.finish = finish
 
@@ -286,7 +316,10 @@ class Engine:
             if verify:
                 request.slot -= request.slot % self.limits.versions
             request.done += 1 if verify else rows
+            if self.prefix is not None and not verify:
+                self.prefix.saw(request)
             if request.pending == 0:
+                events += self._split(request, logits, first, greedy[first])
                 events.append(self._produce(request, logits, first, greedy[first]))
             for at, draft in enumerate(checked, first + 1):
                 if events[-1].token != draft or events[-1].finish:
@@ -298,6 +331,42 @@ class Engine:
         if self.speculation is not None:
             self.speculation.follow(step, fed, [len(checked) for checked in drafts])
         return events
+
+    def _split(self, request: Request, logits: torch.Tensor, row: int, greedy: int) -> list[Event]:
+        """First tokens of a request's forks, now that the prompt is computed; forks that find no
+        room wait as other requests do."""
+        events = []
+        for fork in request.forks:
+            assert self._places is not None
+            if not self._copied(request, fork, self._places):
+                self._waiting.append(fork)
+                continue
+            self._running.append(fork)
+            events.append(self._produce(fork, logits, row, greedy))
+        request.forks = []
+        return events
+
+    def _copied(self, request: Request, fork: Request, places: Places) -> bool:
+        """Pages shared and the state copied; a page that is not full is copied too."""
+        partial = request.done % self.limits.page_size > 0
+        copied = [span for span in self._pages if partial and request.pages[span][-1]]
+        if not all(self._free(span, 2 + self._promised(span)) for span in self._pages):
+            return False
+        slot = self._slots.take(1)
+        if slot is None:
+            return False
+        fork.slot, fork.done = slot[0] * self.limits.versions, request.done
+        places.copy_slot(request.slot, fork.slot)
+        for span, pool in self._pages.items():
+            table = list(request.pages[span])
+            if span in copied:
+                table[-1:] = pool.take(1) or ()
+                places.copy_page(span, request.pages[span][-1], table[-1])
+                pool.share(page for page in table[:-1] if page)
+            else:
+                pool.share(page for page in table if page)
+            fork.pages[span] = table
+        return True
 
     def _forget(self, request: Request) -> None:
         """Give back pages that no later row of a window can read."""
@@ -326,15 +395,3 @@ class Engine:
         if finish:
             self._leave(request, finish)
         return Event(request=request, token=token, finish=finish)
-
-
-def graph_inputs(
-    ids: list[int], before: list[list[int]], history: int, device: torch.device
-) -> dict[str, torch.Tensor]:
-    """ids [T]; with `history` the last so many ids before each sequence's rows, oldest first, -1
-    before its start (the graph input of hashed n-gram tables)."""
-    inputs = {"ids": torch.tensor(ids, dtype=torch.int32, device=device)}
-    if history:
-        rows = [([-1] * history + tokens)[-history:] for tokens in before]
-        inputs["history"] = torch.tensor(rows, dtype=torch.int32, device=device)
-    return inputs

@@ -7,9 +7,8 @@ import torch
 
 from day0.ir.cache import CacheSpec, page_size
 from day0.ir.recipe import Recipe
-from day0.runtime.engine import Limits
 from day0.runtime.loader import DTYPES
-from day0.runtime.pools import spans
+from day0.runtime.pools import Limits, spans
 from day0.runtime.storage import Storage
 
 # Rows of a prefill step: enough to fill the device.

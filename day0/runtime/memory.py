@@ -17,9 +17,8 @@ from day0.ir.recipe import Recipe
 from day0.passes.lifetimes import peak_bytes
 from day0.passes.lower import Lowered
 from day0.registry.cost import stored_bytes
-from day0.runtime.engine import Limits
 from day0.runtime.limits import Sizes, limits_of
-from day0.runtime.pools import paged, span_of
+from day0.runtime.pools import Limits, paged, span_of
 
 # Of a GPU, for what nobody counts: the driver, captured graphs, scratch inside kernels.
 OVERHEAD = 3 * 2**29

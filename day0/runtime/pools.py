@@ -1,17 +1,36 @@
 """The two resources of the engine, pages and slots. Number 0 is padding, owned by nobody."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from day0.ir.cache import CacheSpec
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """`page_size` tokens a page, `num_pages` by span, `num_slots` sequences at once, `chunk` rows
+    of a prefill step at most, `drafts` tokens of a sequence that a verify step checks."""
+
+    page_size: int
+    num_pages: Mapping[int, int]
+    num_slots: int
+    chunk: int = 512
+    drafts: int = 0
+
+    @property
+    def versions(self) -> int:
+        """Places of a sequence in the slotted caches."""
+        return self.drafts + 1
+
+
 class Pool:
-    """Numbers 1..count, handed out and taken back."""
+    """Numbers 1..count, handed out, shared and taken back: a number is free again when all who
+    have it have given it back."""
 
     def __init__(self, count: int) -> None:
         self.count = count
         self._free = list(range(count, 0, -1))
-        self._taken: set[int] = set()
+        self._owners: dict[int, int] = {}
 
     @property
     def free(self) -> int:
@@ -22,16 +41,26 @@ class Pool:
         if number > len(self._free):
             return None
         taken = [self._free.pop() for _ in range(number)]
-        self._taken.update(taken)
+        for one in taken:
+            self._owners[one] = 1
         return taken
 
-    def give(self, numbers: Iterable[int]) -> None:
-        """Take numbers back; one that is not out is a bug."""
+    def share(self, numbers: Iterable[int]) -> None:
+        """One more owner of each; a number that is not out is a bug."""
         for number in numbers:
-            if number not in self._taken:
+            if number not in self._owners:
                 raise AssertionError(f"{number} was not handed out")
-            self._taken.remove(number)
-            self._free.append(number)
+            self._owners[number] += 1
+
+    def give(self, numbers: Iterable[int]) -> None:
+        """Take numbers back from one owner each; one that is not out is a bug."""
+        for number in numbers:
+            if number not in self._owners:
+                raise AssertionError(f"{number} was not handed out")
+            self._owners[number] -= 1
+            if not self._owners[number]:
+                del self._owners[number]
+                self._free.append(number)
 
 
 def paged(cache: CacheSpec) -> bool:

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import torch
 
 from day0.passes.warm_up import decode_sizes, prefill_rows
-from day0.runtime.engine import graph_inputs
 from day0.runtime.kernel_cache import COMPILES, watch
 from day0.runtime.loader import DTYPES
 from day0.runtime.session import Session
-from day0.runtime.step import Step, make_step
+from day0.runtime.step import Step, graph_inputs, make_step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,8 @@ from day0.runtime.sampling import Sampling
 class Request:
     """`tokens` prompt and produced ids; `done` tokens already in the caches; `slot`: the place of
     its present state in the slotted caches; `pages` per span; `finish` "", "length", "stop" or
-    "cancelled". A request equals itself alone: comparing tokens would rule a step of many."""
+    "cancelled"; `forks`: requests that take its prompt over. A request equals itself alone:
+    comparing tokens would rule a step of many."""
 
     number: int
     prompt: tuple[int, ...]
@@ -20,6 +21,7 @@ class Request:
     pages: dict[int, list[int]] = field(default_factory=dict)
     finish: str = ""
     preemptions: int = 0
+    forks: list["Request"] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.tokens = list(self.prompt)

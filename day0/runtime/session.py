@@ -17,15 +17,16 @@ from day0.registry.index import added_references
 from day0.runtime.capture import Graphs, refuses
 from day0.runtime.codes import Coding, coding
 from day0.runtime.emulate import by_part
-from day0.runtime.engine import Engine, Event, Limits, graph_inputs
+from day0.runtime.engine import Engine, Event
 from day0.runtime.limits import Sizes, cache_dtype, limits_of, up_to_16
 from day0.runtime.loader import DTYPES
 from day0.runtime.loading import loaded
+from day0.runtime.pools import Limits
 from day0.runtime.program import Program, Watch
 from day0.runtime.request import Request
 from day0.runtime.sampling import Sampling
 from day0.runtime.speculation import Speculation
-from day0.runtime.step import Step, make_step, placed, widened
+from day0.runtime.step import Step, graph_inputs, make_step, placed, widened
 from day0.runtime.storage import Storage
 
 

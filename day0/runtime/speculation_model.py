@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 import torch
 
-from day0.runtime.engine import graph_inputs
 from day0.runtime.pools import paged
 from day0.runtime.request import Request
 from day0.runtime.sampling import next_token
 from day0.runtime.session import Session
 from day0.runtime.speculation import Fed, Tables
-from day0.runtime.step import Step, make_step
+from day0.runtime.step import Step, graph_inputs, make_step
 
 CPU = torch.device("cpu")
 

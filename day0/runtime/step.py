@@ -79,6 +79,18 @@ def make_step(
     )
 
 
+def graph_inputs(
+    ids: list[int], before: list[list[int]], history: int, device: torch.device
+) -> dict[str, torch.Tensor]:
+    """ids [T]; with `history` the last so many ids before each sequence's rows, oldest first, -1
+    before its start (the graph input of hashed n-gram tables)."""
+    inputs = {"ids": torch.tensor(ids, dtype=torch.int32, device=device)}
+    if history:
+        rows = [([-1] * history + tokens)[-history:] for tokens in before]
+        inputs["history"] = torch.tensor(rows, dtype=torch.int32, device=device)
+    return inputs
+
+
 def unpacked(packed: torch.Tensor, shapes: Sequence[tuple[int, ...]]) -> list[torch.Tensor]:
     """Views of one tensor, one after another, of these shapes."""
     parts = packed.split([math.prod(shape) for shape in shapes])

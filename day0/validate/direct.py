@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import torch
 
 from day0.runtime.binder import Call, Frame
-from day0.runtime.engine import graph_inputs
 from day0.runtime.session import Session
-from day0.runtime.step import make_step
+from day0.runtime.step import graph_inputs, make_step
 from day0.validate.sequences import Known
 
 CPU = torch.device("cpu")

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 import torch
 
 from day0.runtime.binder import Call, Frame
-from day0.runtime.engine import graph_inputs
 from day0.runtime.session import Session
-from day0.runtime.step import Step, make_step
+from day0.runtime.step import Step, graph_inputs, make_step
 
 CHOOSERS = ("moe_route", "indexer")
 

@@ -6,7 +6,8 @@ from typing import Protocol
 
 import torch
 
-from day0.runtime.engine import Engine, Limits
+from day0.runtime.engine import Engine
+from day0.runtime.pools import Limits
 from day0.runtime.request import Request
 from day0.runtime.sampling import Sampling
 from day0.runtime.session import Session

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from day0.errors import DoesNotFit
-from day0.runtime.engine import Engine, Limits
+from day0.runtime.engine import Engine
+from day0.runtime.pools import Limits
 from day0.runtime.sampling import Sampling
 from tests.parity.served import Served
 from tests.parity.subjects import Subject

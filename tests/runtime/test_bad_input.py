@@ -51,7 +51,11 @@ def folder(tmp_path: Path) -> Path:
         (["--prompt", ""], 2, "the prompt is empty"),
         (["--prompt", "a", "--prompt", ""], 2, "the prompt is empty"),
         (["--quant", "fp7"], 2, "--quant is 'fp7'"),
-        (["--without", "choose"], 2, "passes that may be left out are layout, narrow, two_phase, fuse"),
+        (
+            ["--without", "choose"],
+            2,
+            "passes that may be left out are layout, narrow, two_phase, fuse",
+        ),
         (["--backend", "cuda"], 2, "it must be one of auto, reference"),
         (["--device", "tpu"], 2, "--device is 'tpu'; here it may be auto, cpu"),
         (["--device", "cuda:99"], 2, "--device is 'cuda:99'"),

@@ -12,7 +12,8 @@ from day0.checkpoint.load import DEMO, load
 from day0.errors import Day0Error, DoesNotFit
 from day0.ir.recipe import RECIPES
 from day0.models.read import read_model
-from day0.runtime.engine import Engine, Limits, Run
+from day0.runtime.engine import Engine, Run
+from day0.runtime.pools import Limits
 from day0.runtime.request import Request
 from day0.runtime.sampling import Sampling, next_token
 from day0.runtime.session import Session, Sizes, open_session

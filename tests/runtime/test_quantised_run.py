@@ -21,10 +21,9 @@ from day0.models.read import read_model
 from day0.models.recipes import recipe_called
 from day0.passes.lower import OPTIONAL
 from day0.runtime.codes import coding
-from day0.runtime.engine import graph_inputs
 from day0.runtime.pools import paged
 from day0.runtime.session import Session, Sizes, open_session
-from day0.runtime.step import Step, make_step
+from day0.runtime.step import Step, graph_inputs, make_step
 from day0.runtime.storage import History, Storage
 from day0_kernels.basic.reference import linear
 from day0_kernels.experts.reference import experts

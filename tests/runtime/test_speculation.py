@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from day0.checkpoint.load import DEMO
-from day0.runtime.engine import Engine, Limits
+from day0.runtime.engine import Engine
+from day0.runtime.pools import Limits
 from day0.runtime.request import Request
 from day0.runtime.sampling import Sampling, next_token
 from day0.runtime.speculation import SUSPICIOUS, Fed, Speculation, Tables, Tally

@@ -7,7 +7,8 @@ from functools import partial
 import torch
 
 from day0.errors import DoesNotFit
-from day0.runtime.engine import Engine, Limits
+from day0.runtime.engine import Engine
+from day0.runtime.pools import Limits
 from day0.runtime.sampling import Sampling
 from day0.runtime.session import Session
 from day0.validate.cell import Cell, Outcome, Way, compared
