@@ -60,9 +60,7 @@ def _one(op: Op, shapes: Shapes, target: "Target", phase: str, emulated: tuple[s
         return Choice(family=op.family, backend="reference", entry=built_in)
     why_not: list[str] = []
     if target.backend == "auto" and target.capability is not None:
-        for impl in family(op.family).impls:
-            if not impl.optimised or not _serves(impl, op, phase, family(op.family).impls):
-                continue
+        for impl in _candidates(op, phase):
             reasons = (
                 *refusals(impl, shapes, target.capability),
                 *_unnamed(impl, shapes),
@@ -81,14 +79,19 @@ def _one(op: Op, shapes: Shapes, target: "Target", phase: str, emulated: tuple[s
     )
 
 
-def _serves(impl: Impl, op: Op, phase: str, impls: tuple[Impl, ...]) -> bool:
-    """Whether the implementation is for the phase. Verify steps without one of their own take one
-    for prompts, which have several rows of a sequence too; what keeps a state, one for decode:
-    the runtime feeds it token by token."""
-    if phase != "verify" or any("verify" in other.phases for other in impls):
-        return phase in impl.phases
-    recurrent = any(use.mode == "rw" for use in op.caches)
-    return ("decode" if recurrent else "prefill") in impl.phases
+def _candidates(op: Op, phase: str) -> list[Impl]:
+    """Optimised implementations for the phase, the first ones first. Verify steps have several rows
+    of a sequence, as prompts have, and few, as decode: without an implementation of their own they
+    take one for both, then one for prompts. What keeps a state takes one for decode, which the
+    runtime feeds token by token."""
+    impls = [impl for impl in family(op.family).impls if impl.optimised]
+    own = [impl for impl in impls if phase in impl.phases]
+    if phase != "verify":
+        return own
+    if any(use.mode == "rw" for use in op.caches):
+        return own or [impl for impl in impls if "decode" in impl.phases]
+    others = [impl for impl in impls if impl not in own and "prefill" in impl.phases]
+    return [*own, *sorted(others, key=lambda impl: "decode" not in impl.phases)]
 
 
 def _narrow(shapes: Shapes) -> dict[str, str]:

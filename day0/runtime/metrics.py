@@ -26,6 +26,7 @@ FORMULAS = {
     "spec_decode_num_drafts": "sequences of verify steps that had drafts",
     "spec_decode_acceptance_length": "1 + accepted tokens / drafts: tokens that a draft's step "
     "gives",
+    "accepted_length": "spec_decode_acceptance_length",
     "spec_decode_acceptance_rate": "accepted tokens / draft tokens",
     "spec_decode_per_position_acceptance_rates": "accepted at the position / drafts",
     "peak_output_throughput": "most output tokens in any window / window, per second; windows of "

@@ -56,7 +56,7 @@ class Drafts(Protocol):
 @dataclass(slots=True)
 class Tally:
     """`drafted` and `accepted` tokens by place in the draft; `steps`: sequences of verify steps
-    that had drafts; `plain`: decode steps of a sequence without any."""
+    that had drafts; `plain`: those without, and of decode steps."""
 
     source: str
     drafted: list[int]
@@ -79,11 +79,13 @@ class Tally:
     def figures(self) -> dict[str, object]:
         """By the names of `vllm bench serve`; rates are shares, None without any draft."""
         drafted, accepted = sum(self.drafted), sum(self.accepted)
+        length = 1 + accepted / self.steps if self.steps else None
         return {
+            "accepted_length": length,
             "spec_decode_num_drafts": self.steps,
             "spec_decode_draft_tokens": drafted,
             "spec_decode_accepted_tokens": accepted,
-            "spec_decode_acceptance_length": 1 + accepted / self.steps if self.steps else None,
+            "spec_decode_acceptance_length": length,
             "spec_decode_acceptance_rate": accepted / drafted if drafted else None,
             "spec_decode_per_position_acceptance_rates": [
                 count / self.steps if self.steps else None for count in self.accepted

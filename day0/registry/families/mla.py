@@ -100,7 +100,7 @@ FAMILY = Family(
     ways=ways,
     impls=(
         reference("day0_kernels.mla.reference:mla"),
-        paged("decode", entry="day0_kernels.mla.decode:mla_paged", parity="mla/bf16"),
+        paged("decode", "verify", entry="day0_kernels.mla.decode:mla_paged", parity="mla/bf16"),
         Impl(
             backend="library",
             entry="day0_kernels.mla.expanded:mla_expanded",

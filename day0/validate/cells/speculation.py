@@ -72,4 +72,4 @@ def drafts(subject: Subject) -> Outcome:
     )
 
 
-CELLS = (Cell(id="drafts", title="token by token = drafts checked together", run=drafts),)
+CELLS = (Cell(id="drafts", title="decode = drafts checked together", run=drafts),)
