@@ -19,13 +19,22 @@ CHUNK = {"cpu": 512, "cuda": 8192}
 class Sizes:
     """`tokens` all sequences together may hold, `sequences` at once, `chunk` rows of a prefill
     step (0: what suits the device), `longest` tokens of one sequence (0: as many as all), `drafts`
-    tokens of a sequence that a verify step checks."""
+    tokens of a sequence that a verify step checks; `kept` tokens of earlier prefixes beside, with
+    a state every `interval` of them (`prefix_bytes` in all)."""
 
     tokens: int = 4096
     sequences: int = 8
     chunk: int = 0
     longest: int = 0
     drafts: int = 0
+    kept: int = 0
+    interval: int = 0
+    prefix_bytes: int = 0
+
+    @property
+    def states(self) -> int:
+        """States kept of earlier prefixes."""
+        return self.kept // self.interval if self.interval else 0
 
 
 def up_to_16(count: int) -> int:
@@ -61,6 +70,7 @@ def limits_of(caches: Collection[CacheSpec], sizes: Sizes, device: str) -> Limit
     num = {
         span: -(-tokens // size)
         + (sizes.sequences if not span else sizes.sequences * (2 + sizes.chunk // size))
+        + (sizes.states * (span // size + 2) if span else -(-sizes.kept // size))
         for span in spans(caches)
     }
     return Limits(

@@ -13,6 +13,7 @@ import torch
 
 from day0.errors import Day0Error, DoesNotFit
 from day0.ir import format as formats
+from day0.ir.cache import CacheSpec
 from day0.ir.recipe import Recipe
 from day0.passes.lifetimes import peak_bytes
 from day0.passes.lower import Lowered
@@ -44,16 +45,14 @@ class Needs:
         """Bytes of all pages and slots, with those that are padding: a slot has a version for each
         token that a verify step checks."""
         limits = self._limits(sizes)
-        return sum(one.held(limits) for one in (self, *self.beside))
+        held = sum(one.held(limits) for one in (self, *self.beside))
+        return held + sizes.states * self.state
 
     def held(self, limits: Limits) -> int:
         """Bytes of its own caches under these limits."""
         total = 0
         for cache in self.lowered.caches.values():
-            entry = sum(
-                bytes_on(self.device, self.recipe.part(cache, part), spec.dims)
-                for part, spec in cache.parts
-            )
+            entry = self._entry(cache)
             if paged(cache):
                 pages = limits.num_pages[span_of(cache)] + 1
                 total += pages * (limits.page_size // cache.every) * entry
@@ -61,6 +60,22 @@ class Needs:
                 places = (limits.num_slots + 1) * limits.versions
                 total += places * max(cache.span, 1) * entry
         return total
+
+    @property
+    def state(self) -> int:
+        """Bytes of one copy of a slot."""
+        return sum(
+            max(cache.span, 1) * self._entry(cache)
+            for one in (self, *self.beside)
+            for cache in one.lowered.caches.values()
+            if not paged(cache)
+        )
+
+    def _entry(self, cache: CacheSpec) -> int:
+        return sum(
+            bytes_on(self.device, self.recipe.part(cache, part), spec.dims)
+            for part, spec in cache.parts
+        )
 
     def values(self, sizes: Sizes) -> int:
         """Bytes between operators in the largest prefill step."""
@@ -146,14 +161,14 @@ def room_on(device: str, stated: str | None = None) -> int | None:
     return parsed(stated) if free is None else min(parsed(stated), free)
 
 
-def parsed(text: str) -> int:
+def parsed(text: str, option: str = "--max-memory") -> int:
     """Bytes of "80GiB", "512 MB" or "1000000"."""
     match = SIZE.fullmatch(text.strip().upper())
     if match is None or match[2] not in UNITS or not float(match[1]):
         raise Day0Error(
-            f"--max-memory is {text!r}; it must be a number of bytes, or one with KiB, MiB, GiB, "
+            f"{option} is {text!r}; it must be a number of bytes, or one with KiB, MiB, GiB, "
             "TiB, KB, MB, GB or TB",
-            hint="day0 run MODEL --max-memory 80GiB",
+            hint=f"day0 run MODEL {option} 80GiB",
         )
     return int(float(match[1]) * UNITS[match[2]])
 

@@ -8,7 +8,6 @@ sequence ended; whoever goes on from there writes into a copy of that page.
 """
 
 import heapq
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -83,7 +82,6 @@ class PrefixCache:
         self.counts = Reuse()
         self.held = 0  # bytes
         self._pools = pools
-        self._align = math.lcm(*(cache.align for cache in caches))
         self._stateful = any(pools_of for pools_of in pools if pools_of) or not all(
             paged(cache) for cache in caches
         )
@@ -170,7 +168,7 @@ class PrefixCache:
     def leaves(self, request: Request) -> None:
         """A request ends: its last state is kept, in the middle of a page too, for its next turn.
         Before its pages are given back."""
-        if request.done and request.done % self._align == 0:
+        if request.done:
             self._keep(request)
 
     def add(self, tokens: Sequence[int], pages: Sequence[int], kept: Kept | None) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -22,9 +23,11 @@ from day0.runtime.limits import Sizes, cache_dtype, limits_of, up_to_16
 from day0.runtime.loader import DTYPES
 from day0.runtime.loading import loaded
 from day0.runtime.pools import Limits
+from day0.runtime.prefix import PrefixCache
 from day0.runtime.program import Program, Watch
 from day0.runtime.request import Request
 from day0.runtime.sampling import Sampling
+from day0.runtime.sharing import Places
 from day0.runtime.speculation import Speculation
 from day0.runtime.step import Step, graph_inputs, make_step, placed, widened
 from day0.runtime.storage import Storage
@@ -57,6 +60,7 @@ class Session:
         self.speculation: Callable[[], Speculation] | None = None
         # the session that computes them, over the same pages and slots
         self.follower: Session | None = None
+        self._kept: Engine | None = None
         longest = (sizes.longest or sizes.tokens) + self.limits.drafts
         longest = -(-longest // self.limits.page_size)
         # of every step on a GPU, captured or not: kernels are specialised on widths and strides
@@ -75,8 +79,13 @@ class Session:
         return self._lowered
 
     def engine(self) -> Engine:
-        """A fresh engine over this session's caches."""
+        """An engine over this session's caches: a fresh one, or with a cache of prefixes always
+        the same, whose pages hold them."""
+        if self._kept is None or not self.sizes.prefix_bytes:
+            self._kept = self._engine()
+        return self._kept
 
+    def _engine(self) -> Engine:
         speculation = None if self.speculation is None else self.speculation()
 
         def run(step: Step, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
@@ -86,9 +95,19 @@ class Session:
             return found[self.logits_name]
 
         # steps are made on the CPU: `run` places them, or puts them into a graph's buffers
+        follower = () if self.follower is None else (self.follower,)
+        places = Places(tuple(one.storage for one in (self, *follower)))
+        prefix = None
+        if self.sizes.prefix_bytes:
+            caches = [spec for one in places.storages for spec in one.caches.values()]
+            prefix = partial(
+                PrefixCache, places, caches, page_size=self.limits.page_size,
+                budget=self.sizes.prefix_bytes, interval=self.sizes.interval,
+            )  # fmt: skip
         return Engine(
-            run, self.limits, torch.device("cpu"), history=self.history, speculation=speculation
-        )
+            run, self.limits, torch.device("cpu"), history=self.history, speculation=speculation,
+            places=places, prefix=prefix,
+        )  # fmt: skip
 
     @property
     def weights(self) -> Mapping[str, torch.Tensor]:
