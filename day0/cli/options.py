@@ -127,6 +127,20 @@ Speculate = Annotated[
 DraftTokens = Annotated[
     int, typer.Option("--draft-tokens", metavar="N", help="Tokens a draft, 1 to 15.")
 ]
+PrefixCache = Annotated[
+    str | None,
+    typer.Option("--prefix-cache", metavar="SIZE", show_default=False,
+                 help="Keep pages and states of earlier prompts, as 4GiB, and go on from them."),
+]  # fmt: skip
+StateInterval = Annotated[
+    int | None,
+    typer.Option("--state-interval", metavar="N", show_default=False,
+                 help="Tokens between two states that are kept (default: 2048)."),
+]  # fmt: skip
+NBest = Annotated[
+    int,
+    typer.Option("--n-best", metavar="N", help="Continuations of every prompt, drawn apart."),
+]
 Prepare = Annotated[
     bool,
     typer.Option("--prepare", help="Compile all kernels that requests of --max-context and "

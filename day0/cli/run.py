@@ -48,6 +48,9 @@ def run(
     without: options.Without = None,
     speculate: options.Speculate = None,
     draft_tokens: options.DraftTokens = 3,
+    prefix_cache: options.PrefixCache = None,
+    state_interval: options.StateInterval = None,
+    n_best: options.NBest = 1,
     prepare: options.Prepare = False,
     max_context: options.MaxContext = None,
     max_batch: options.MaxBatch = None,
@@ -94,15 +97,17 @@ def run(
     from day0.runtime.drafting import open_with_drafts
     from day0.runtime.opening import open_model
     from day0.runtime.prompts import made_up
+    from day0.runtime.prompts import n_best as several
     from day0.runtime.run_json import run_json
     from day0.runtime.sampling import Sampling
-    from day0.runtime.sizing import sizes_for, sizes_of
+    from day0.runtime.sizing import prefixes_of, sizes_for, sizes_of
     from day0.runtime.threads import suit_threads
 
     sampling = Sampling(
         max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p, top_k=top_k,
         seed=seed, stop=tuple(stop or ()),
     )  # fmt: skip
+    prefixes = prefixes_of(prefix_cache, state_interval)
     with interruptible(model):
         with weights_progress(errors()) as progress:
             both = partial(
@@ -117,8 +122,9 @@ def run(
         suit_threads(opened.model, opened.device)
         if prepare:
             sizes = sizes_of(
-                opened, max_context=max_context, max_batch=max_batch, max_memory=max_memory
-            )
+                opened, max_context=max_context, max_batch=max_batch, max_memory=max_memory,
+                prefixes=prefixes,
+            )  # fmt: skip
             _prepare(Loaded(opened, sizes), format, out)
             return
         asks: tuple[Ask, ...] = ()
@@ -130,11 +136,13 @@ def run(
                 opened.model.spec.vocab_size, length=input_len, count=batch + 1, seed=seed
             )
         jobs = jobs_for(opened, asks, sampling=sampling, ignore_eos=ignore_eos)
+        jobs = several(jobs, n_best)
         for note in opened.notes:
             errors().print(f"note: {note}", markup=False, soft_wrap=True)
         sizes = sizes_for(
-            opened, jobs, max_context=max_context, max_batch=max_batch, max_memory=max_memory
-        )
+            opened, jobs, max_context=max_context, max_batch=max_batch, max_memory=max_memory,
+            prefixes=prefixes,
+        )  # fmt: skip
         loaded = Loaded(opened, sizes)
         loaded.prepare()
         first = () if input_len is None else loaded.serving(jobs[:1]).run()

@@ -83,6 +83,8 @@ def figures(data: Mapping[str, Any]) -> RenderableType:
     lines = [Text(others), Text(step)]
     if data["speculation"] is not None:
         lines.append(Text(drafts(data)))
+    if "prefix_cache_hits" in metrics:
+        lines.append(Text(reuse(metrics)))
     table = Table("family", "impl", "formats", "ops", box=None, pad_edge=False)
     table.columns[3].justify = "right"
     for entry in data["implementations"]:
@@ -102,6 +104,17 @@ def drafts(data: Mapping[str, Any]) -> str:
         f"position {' '.join(map(_number, rates))}; verify step "
         f"{_number(metrics['median_verify_step_ms'])} ms, decode step "
         f"{_number(metrics['median_decode_step_ms'])} ms (medians)"
+    )
+
+
+def reuse(metrics: Mapping[str, Any]) -> str:
+    """What earlier prefixes saved."""
+    rate, held = metrics["prefix_cache_hit_rate"], metrics["prefix_cache_bytes"]
+    return (
+        f"prefix cache: {metrics['prefix_cache_hits']} hits, "
+        f"{metrics['prefix_cache_tokens_saved']:,} prompt tokens saved "
+        f"({'-' if rate is None else f'{100 * rate:.0f} %'}), {held / 2**20:,.1f} MiB held, "
+        f"{metrics['prefix_cache_state_bytes'] / 2**20:,.1f} MiB of it states"
     )
 
 

@@ -14,10 +14,11 @@ from day0.runtime.limits import Sizes
 from day0.runtime.opening import Opened, open_model
 from day0.runtime.prepare import Prepared, prepare
 from day0.runtime.prompts import Ask, Job, jobs_of
+from day0.runtime.prompts import n_best as several
 from day0.runtime.sampling import Sampling
 from day0.runtime.serving import Output, Piece, Serving
 from day0.runtime.session import Session
-from day0.runtime.sizing import MAX_BATCH, MAX_CONTEXT, sizes_of
+from day0.runtime.sizing import MAX_BATCH, MAX_CONTEXT, prefixes_of, sizes_of
 from day0.runtime.text import no_tokenizer
 
 Prompt = str | Sequence[int]
@@ -54,9 +55,11 @@ class Loaded:
         seed: int = 0,
         stop: str | Sequence[str] = (),
         ignore_eos: bool = False,
+        n_best: int = 1,
         on_piece: Piece | None = None,
     ) -> list[Output]:
-        """Continue prompts, each a text or its ids; one alone may stand without a list.
+        """Continue prompts, each a text or its ids; one alone may stand without a list. `n_best`
+        continuations of each, drawn with seeds one after another, computing the prompt once.
         `on_piece(number, text)` sees text as it comes. Day0Error for a prompt or an option that
         cannot be, DoesNotFit for one that the caches cannot hold."""
         sampling = Sampling(
@@ -72,7 +75,7 @@ class Loaded:
             Ask(prompt=prompt) if isinstance(prompt, str) else Ask(ids=tuple(prompt))
             for prompt in _listed(prompts)
         ]
-        jobs = self.jobs(asks, sampling=sampling, ignore_eos=ignore_eos)
+        jobs = several(self.jobs(asks, sampling=sampling, ignore_eos=ignore_eos), n_best)
         return list(self.serving(jobs, on_piece=on_piece).run())
 
     def logits(self, ids: Prompt) -> torch.Tensor:
@@ -136,6 +139,8 @@ def load(
     cache_dir: Path | None = None,
     speculate: str | None = None,
     draft_tokens: int = DRAFT_TOKENS,
+    prefix_cache: str | None = None,
+    state_interval: int | None = None,
 ) -> Loaded:
     """Load MODEL: a hub id, a folder, "catalog:NAME" (with `dummy`) or "demo".
 
@@ -154,7 +159,10 @@ def load(
         opened = main(model)
     else:
         opened = open_with_drafts(model, speculate, draft_tokens, main=main, other=both)
-    sizes = sizes_of(opened, max_context=max_context, max_batch=max_batch, max_memory=max_memory)
+    sizes = sizes_of(
+        opened, max_context=max_context, max_batch=max_batch, max_memory=max_memory,
+        prefixes=prefixes_of(prefix_cache, state_interval),
+    )  # fmt: skip
     return Loaded(opened, sizes)
 
 

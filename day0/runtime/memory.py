@@ -62,6 +62,11 @@ class Needs:
         return total
 
     @property
+    def page_size(self) -> int:
+        """Tokens of a page."""
+        return self._limits(Sizes()).page_size
+
+    @property
     def state(self) -> int:
         """Bytes of one copy of a slot."""
         return sum(

@@ -29,6 +29,8 @@ FORMULAS = {
     "accepted_length": "spec_decode_acceptance_length",
     "spec_decode_acceptance_rate": "accepted tokens / draft tokens",
     "spec_decode_per_position_acceptance_rates": "accepted at the position / drafts",
+    "prefix_cache_hit_rate": "prompt tokens found in the prefix cache / prompt tokens",
+    "prefix_cache_bytes": "pages and states of earlier prefixes, held now",
     "peak_output_throughput": "most output tokens in any window / window, per second; windows of "
     "the duration split into its whole seconds",
 }

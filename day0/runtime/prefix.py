@@ -95,6 +95,19 @@ class PrefixCache:
         """Of the states alone."""
         return self.places.state_bytes * sum(node.kept is not None for node in self.nodes())
 
+    def figures(self, before: Reuse | None = None) -> dict[str, float | int | None]:
+        """Counts since `before`, and what is held now, by the names of the run's metrics."""
+        old, now = before or Reuse(), self.counts
+        asked, saved = now.asked - old.asked, now.saved - old.saved
+        return {
+            "prefix_cache_hits": now.hits - old.hits,
+            "prefix_cache_hit_rate": saved / asked if asked else None,
+            "prefix_cache_tokens_saved": saved,
+            "prefix_cache_evicted": now.evicted - old.evicted,
+            "prefix_cache_bytes": self.held,
+            "prefix_cache_state_bytes": self.state_bytes,
+        }
+
     def nodes(self) -> Iterator[Node]:
         """All of them."""
         waiting = list(self._root.children.values())

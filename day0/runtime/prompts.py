@@ -40,11 +40,13 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A request ready to be served; `prompt` is its text where it came as text."""
+    """A request ready to be served; `prompt` is its text where it came as text. `fork`: another
+    continuation of the prompt of the job before."""
 
     prompt: str | None
     ids: tuple[int, ...]
     sampling: Sampling
+    fork: bool = False
 
     @property
     def tokens(self) -> int:
@@ -79,6 +81,23 @@ def jobs_of(
             raise no_tokenizer(name)
         jobs.append(Job(prompt=ask.prompt, ids=_ids(ask, text, name), sampling=own))
     return tuple(jobs)
+
+
+def n_best(jobs: Sequence[Job], count: int) -> tuple[Job, ...]:
+    """Every job `count` times, with seeds one after another. Day0Error where nothing is drawn."""
+    if count < 1:
+        raise Day0Error(f"--n-best is {count}; it must be 1 or more", hint="day0 run --n-best 4")
+    greedy = next((job for job in jobs if not job.sampling.temperature), None)
+    if count > 1 and greedy is not None:
+        raise Day0Error(
+            f"--n-best is {count} with temperature 0, which gives one text {count} times",
+            hint=f"day0 run MODEL --n-best {count} --temperature 0.8",
+        )
+    return tuple(
+        replace(job, sampling=replace(job.sampling, seed=job.sampling.seed + n), fork=n > 0)
+        for job in jobs
+        for n in range(count)
+    )
 
 
 def _ids(ask: Ask, text: Text | None, name: str) -> tuple[int, ...]:

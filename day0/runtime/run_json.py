@@ -61,6 +61,7 @@ def run_json(
             **figures,
             **side_by_side([*earlier, *timings]),
             **speculation(serving),
+            **serving.reuse,
             "load_s": loaded.load_s,
             "compile_s": loaded.prepared.compile_s,
             "graph_capture_s": loaded.prepared.graph_capture_s,

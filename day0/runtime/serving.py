@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from day0.runtime.engine import Engine, Event
 from day0.runtime.metrics import Timing
@@ -59,9 +59,16 @@ class Serving:
             _State(growing=None if text is None else Growing(text), stops=Stops(job.sampling.stop))
             for job in self.jobs
         ]
-        self._numbers = {
-            engine.add(job.ids, job.sampling).number: number for number, job in enumerate(self.jobs)
-        }
+        self._numbers: dict[int, int] = {}
+        first = None  # whose prompt a fork continues
+        for number, job in enumerate(self.jobs):
+            if job.fork and first is not None:
+                request = engine.fork(first, job.sampling)
+            else:
+                request = first = engine.add(job.ids, job.sampling)
+            self._numbers[request.number] = number
+        self._before = len(engine.steps)
+        self._found = replace(engine.prefix.counts) if engine.prefix else None
         self._start = self._end = clock()
         self.step_s: dict[str, list[float]] = {}  # seconds of every step, by phase
 
@@ -81,7 +88,12 @@ class Serving:
     @property
     def steps(self) -> tuple[tuple[str, int], ...]:
         """(phase, rows) of every step."""
-        return tuple(self._engine.steps)
+        return tuple(self._engine.steps[self._before :])
+
+    @property
+    def reuse(self) -> dict[str, float | int | None]:
+        """What this run found of earlier prefixes, and what is kept; nothing without a cache."""
+        return self._engine.prefix.figures(self._found) if self._engine.prefix else {}
 
     @property
     def tally(self) -> Tally | None:
