@@ -7,13 +7,14 @@ from typing import Any
 
 from day0.errors import Day0Error
 from day0.validate.cell import Cell, Outcome
-from day0.validate.cells import lowering, oracle, recipe, speculation, state
+from day0.validate.cells import lowering, oracle, prefix, recipe, speculation, state
 from day0.validate.subject import Subject
 
 # What is cheap and explains most comes first.
 CELLS: tuple[Cell, ...] = (
     *state.CELLS,
     *speculation.CELLS,
+    *prefix.CELLS,
     *lowering.CELLS,
     *recipe.CELLS,
 )

@@ -3,15 +3,18 @@ sequence's own, whatever the logits say."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 
 from day0.runtime.capture import Padding
 from day0.runtime.engine import Engine
 from day0.runtime.pools import Limits
+from day0.runtime.prefix import PrefixCache
 from day0.runtime.request import Request
 from day0.runtime.sampling import Sampling
 from day0.runtime.session import Session
+from day0.runtime.sharing import Places
 from day0.runtime.speculation import Drafts, Speculation
 from day0.runtime.step import Step
 from day0.validate.direct import CPU, Look, Owner, Rows, record
@@ -21,7 +24,8 @@ from day0.validate.sequences import Known
 class Served:
     """An engine over a session's caches. `padded_to`: every decode step is padded to so many
     rows, as for CUDA graphs, and before it the padding alone is run, as while one is captured.
-    `eager`: without graphs."""
+    `eager`: without graphs. `prefix_bytes`: what may be kept of texts that were served, with a
+    state at every page."""
 
     def __init__(
         self,
@@ -32,6 +36,7 @@ class Served:
         look: Look | None = None,
         padded_to: int = 0,
         eager: bool = True,
+        prefix_bytes: int = 0,
     ) -> None:
         self.session = session
         self.sequences = sequences
@@ -41,7 +46,15 @@ class Served:
         self._look = look
         self._padded = padded_to
         self._eager = eager
-        self._engine = Engine(self._run, self.limits, CPU, history=session.history)
+        places = Places((session.storage,))
+        prefix = partial(
+            PrefixCache, places, tuple(session.storage.caches.values()),
+            page_size=self.limits.page_size, budget=prefix_bytes, interval=1,
+        )  # fmt: skip
+        self._engine = Engine(
+            self._run, self.limits, CPU, history=session.history, places=places,
+            prefix=prefix if prefix_bytes else None,
+        )  # fmt: skip
 
     def draft(self, make: Callable[[Callable[[Request], Sequence[int]]], Drafts]) -> None:
         """Let verify steps check what is drafted; `make` is told how to find a request's text."""

@@ -167,6 +167,9 @@ def _absorbed(right: Callable[..., Any]) -> Callable[..., Any]:
 
 
 MUTANTS = (
+    Mutant(name="prefix without its state", of="prefix caches return KV without the state",
+           kind="kimi_linear", cell="prefix", families=(*CONV, "kda", "kda_step"),
+           switch=part("day0.runtime.sharing:Places.restore", lambda right: lambda *_: None)),
     Mutant(name="state absorbs rejected drafts", of="173, 175", kind="kimi_linear", cell="drafts",
            families=(*CONV, "kda"), where=lambda op: op.family in CONV,
            switch=part("day0.runtime.verify:_token_by_token", _absorbed)),
