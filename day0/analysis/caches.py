@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from day0.analysis.cost import stored_bytes
-from day0.ir.cache import CacheSpec
+from day0.ir.cache import STATE_INTERVAL, CacheSpec
 from day0.ir.graph import Model
 from day0.ir.recipe import RECIPES, Recipe
 
@@ -55,6 +55,17 @@ def totals(model: Model, recipe: Recipe = RECIPES["bf16"]) -> CacheTotals:
         state_bytes_per_sequence=state,
         window_bytes_per_sequence=window,
     )
+
+
+def checkpoint(found: CacheTotals) -> dict[str, float]:
+    """What a state that a prefix cache keeps costs: a copy of all that a sequence has once, at
+    every `interval` tokens; pages of the prefix are shared and not copied."""
+    size = found.state_bytes_per_sequence + found.window_bytes_per_sequence
+    return {
+        "bytes": size,
+        "interval": STATE_INTERVAL,
+        "bytes_per_token": _whole(size / STATE_INTERVAL),
+    }
 
 
 def version_bytes(model: Model, recipe: Recipe) -> int:

@@ -137,6 +137,11 @@ StateInterval = Annotated[
     typer.Option("--state-interval", metavar="N", show_default=False,
                  help="Tokens between two states that are kept (default: 2048)."),
 ]  # fmt: skip
+StateDir = Annotated[
+    Path | None,
+    typer.Option("--state-dir", metavar="DIR", show_default=False,
+                 help="Read states of earlier runs from this folder, and write this run's."),
+]  # fmt: skip
 NBest = Annotated[
     int,
     typer.Option("--n-best", metavar="N", help="Continuations of every prompt, drawn apart."),

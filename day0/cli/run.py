@@ -50,6 +50,7 @@ def run(
     draft_tokens: options.DraftTokens = 3,
     prefix_cache: options.PrefixCache = None,
     state_interval: options.StateInterval = None,
+    state_dir: options.StateDir = None,
     n_best: options.NBest = 1,
     prepare: options.Prepare = False,
     max_context: options.MaxContext = None,
@@ -96,6 +97,7 @@ def run(
     from day0.runtime.api import Loaded, jobs_for
     from day0.runtime.drafting import open_with_drafts
     from day0.runtime.opening import open_model
+    from day0.runtime.prefix_files import write
     from day0.runtime.prompts import made_up
     from day0.runtime.prompts import n_best as several
     from day0.runtime.run_json import run_json
@@ -108,6 +110,11 @@ def run(
         seed=seed, stop=tuple(stop or ()),
     )  # fmt: skip
     prefixes = prefixes_of(prefix_cache, state_interval)
+    if state_dir is not None and prefixes is None:
+        raise Day0Error(
+            f"--state-dir is {state_dir} without --prefix-cache; nothing is kept",
+            hint=f"day0 run {model} --prefix-cache 4GiB --state-dir {state_dir}",
+        )
     with interruptible(model):
         with weights_progress(errors()) as progress:
             both = partial(
@@ -145,6 +152,8 @@ def run(
         )  # fmt: skip
         loaded = Loaded(opened, sizes)
         loaded.prepare()
+        if state_dir is not None:
+            _read_states(loaded, state_dir)
         first = () if input_len is None else loaded.serving(jobs[:1]).run()
     measured = jobs[len(first) :]
     # One text is shown while it grows.
@@ -155,6 +164,10 @@ def run(
         serving.run()
     except KeyboardInterrupt:
         interrupted = True
+    if state_dir is not None:
+        written = write(state_dir, loaded.session, [job.ids for job in measured])
+        errors().print(f"note: {len(written)} states written to {state_dir}", markup=False,
+                       soft_wrap=True)  # fmt: skip
     data = run_json(loaded, serving, before=first, interrupted=interrupted)
     for warning in data["warnings"]:
         errors().print(f"warning: {warning}", markup=False, soft_wrap=True)
@@ -172,6 +185,14 @@ def run(
             f"{sum(len(output.ids) for output in serving.outputs)} tokens",
             hint="what was done is above; run it again with a smaller --max-new-tokens",
         )
+
+
+def _read_states(loaded: "Loaded", folder: Path) -> None:
+    from day0.runtime.prefix_files import read_all
+
+    found = read_all(folder, loaded.session)
+    errors().print(f"note: {len(found)} states of {sum(found):,} tokens read from {folder}",
+                   markup=False, soft_wrap=True)  # fmt: skip
 
 
 def _prepare(loaded: "Loaded", format: str, out: Path | None) -> None:

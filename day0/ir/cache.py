@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from day0.ir.tensor import TensorSpec
 
+# Tokens between two states that a prefix cache keeps, unless a user states another number.
+STATE_INTERVAL = 2048
 GROWTHS = ("per-token", "window", "pooled", "per-sequence")
 
 
@@ -20,7 +22,7 @@ class CacheSpec:
     "state" (recurrent state), "conv" (tails of raw inputs).
     `rollback`: "overwrite" (addressed by position) or "versions" (one slot a draft token).
     `slotted`: a window that lives in the sequence's slot (conv tails, open pools), not in pages.
-    `align`: a prefix snapshot may end only at multiples of this many tokens.
+    `align`: entries are complete at multiples of this many tokens; what is open lies in slots.
     """
 
     name: str

@@ -91,6 +91,7 @@ def _parts(analysis: Analysis) -> dict[str, Any]:
         "index_bytes_per_token": analysis.cache_totals.index_bytes_per_token,
         "state_bytes_per_sequence": analysis.cache_totals.state_bytes_per_sequence,
         "window_bytes_per_sequence": analysis.cache_totals.window_bytes_per_sequence,
+        "state_checkpoint": caches.checkpoint(analysis.cache_totals),
         "memory": {
             "sequence": caches.curve(model, analysis.recipe),
             "growth": caches.growth(model, analysis.recipe, spec.context_length or PLOTTED),

@@ -152,7 +152,16 @@ def _caches(analysis: Analysis) -> RenderableType:
         f"{totals.index_bytes_per_token:,} B per token, states "
         f"{gib(totals.state_bytes_per_sequence)} per sequence"
     )
-    lines = [Text(line), Text("one sequence holds: " + _at_lengths(curve, "bytes"), style="dim")]
+    kept = caches.checkpoint(totals)
+    again = (
+        f"a state to go on from (--prefix-cache) copies {gib(kept['bytes'])}; one every "
+        f"{kept['interval']:,} tokens makes {kept['bytes_per_token']:,.0f} B a token"
+    )
+    lines = [
+        Text(line),
+        Text(again, style="dim"),
+        Text("one sequence holds: " + _at_lengths(curve, "bytes"), style="dim"),
+    ]
     if any(row["bytes"] != row["equal_pages_bytes"] for row in curve):
         paged = _at_lengths(curve, "equal_pages_bytes")
         lines.append(Text(f"an engine with equal pages reserves: {paged}", style="dim"))

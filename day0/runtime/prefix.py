@@ -11,12 +11,10 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from day0.ir.cache import CacheSpec
+from day0.ir.cache import STATE_INTERVAL, CacheSpec
 from day0.runtime.pools import Pool, first_kept, paged
 from day0.runtime.request import Request
 from day0.runtime.sharing import Places, State
-
-INTERVAL = 2048  # tokens between two states, unless stated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +70,7 @@ class PrefixCache:
         *,
         page_size: int,
         budget: int,
-        interval: int = INTERVAL,
+        interval: int = STATE_INTERVAL,
     ) -> None:
         """`interval`: tokens between two states, rounded up to whole pages."""
         self.places = places
@@ -206,6 +204,43 @@ class PrefixCache:
             self.held += self._kept_bytes(kept)
         while self.held > self.budget and self._evict():
             pass
+
+    def take_in(
+        self,
+        tokens: Sequence[int],
+        pages: Mapping[int, tuple[Sequence[int], State]],
+        state: State,
+    ) -> bool:
+        """A text that somebody else computed: by span the numbers in the table and the contents of
+        pages, and the state of a slot. False where it does not fit."""
+        taken: dict[int, list[int]] = {}
+        for span, (numbers, _) in pages.items():
+            self.reclaim(span, len(numbers))
+            fresh = self._pools[span].take(len(numbers))
+            if fresh is None:
+                break
+            taken[span] = fresh
+        fits = len(taken) == len(pages)
+        if fits:
+            for span, (_, held) in pages.items():
+                self.places.fill_pages(span, taken[span], held)
+            windows = {
+                span: tuple(zip(numbers, taken[span], strict=True))
+                for span, (numbers, _) in pages.items()
+                if span
+            }
+            kept = None
+            if self._stateful:
+                on_device = [
+                    {name: value.to(buffers[name].device) for name, value in own.items()}
+                    for own, buffers in zip(state, self.places.slots(), strict=True)
+                ]
+                kept = Kept(state=tuple(on_device), windows=windows)
+            self.add(tokens, taken.get(0, ()), kept)
+            fits = self.find([*tokens, -1]) is not None
+        for span, numbers in taken.items():
+            self._pools[span].give(numbers)
+        return fits
 
     def reclaim(self, span: int, count: int) -> None:
         """Evict until `count` pages of a span are free, or nothing is left to evict."""

@@ -19,6 +19,10 @@ class Places:
 
     storages: tuple[Storage, ...]
 
+    def slots(self) -> tuple[dict[str, torch.Tensor], ...]:
+        """All buffers that lie in slots, by "cache.part"."""
+        return tuple(dict(_slotted(storage)) for storage in self.storages)
+
     def state(self, slot: int) -> State:
         """Copies of all that a slot holds."""
         return tuple(

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from day0.errors import Day0Error, DoesNotFit
+from day0.ir.cache import STATE_INTERVAL
 from day0.runtime.limits import Sizes
 from day0.runtime.memory import Needs, even, needs, parsed, room_on, shown
 from day0.runtime.opening import Opened
-from day0.runtime.prefix import INTERVAL
 from day0.runtime.prompts import Job
 
 MAX_BATCH = 8
@@ -102,7 +102,7 @@ def _keeping(needed: Needs, prefixes: Prefixes | None) -> Callable[[Sizes], Size
     the stated bytes hold. Day0Error where they hold not even one."""
     if prefixes is None:
         return lambda sizes: sizes
-    interval = INTERVAL if prefixes.interval is None else prefixes.interval
+    interval = STATE_INTERVAL if prefixes.interval is None else prefixes.interval
     if interval < 1:
         raise Day0Error(
             f"--state-interval is {interval}; it must be 1 or more tokens",

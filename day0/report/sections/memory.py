@@ -44,7 +44,9 @@ def caches(report: Mapping[str, Any]) -> Section:
         lead=f"At bf16 each further token adds {report['kv_bytes_per_token']:,.10g} B of keys, "
         f"values or latents and {report['index_bytes_per_token']:,.10g} B of index keys; a "
         f"sequence keeps {report['state_bytes_per_sequence']:,} B of states and up to "
-        f"{report['window_bytes_per_sequence']:,} B of windows.",
+        f"{report['window_bytes_per_sequence']:,} B of windows. A state that a prefix cache keeps "
+        f"copies {report['state_checkpoint']['bytes']:,} B, every "
+        f"{report['state_checkpoint']['interval']:,} tokens by default.",
         parts=tuple(parts),
     )
 
