@@ -140,7 +140,7 @@ def verified(model: Loaded, batch: int, length: int, new: int) -> dict[str, Any]
     """Milliseconds of verify steps of the second serving, the tokens that each gave a sequence, and
     the step's floor."""
     session = model.session
-    drafts, versions = session.limits.drafts, session.limits.versions
+    drafts, versions = session.limits.drafts, session.limits.rows
     serving = None
     for seed in range(2):
         pattern = Pattern(session.model.spec.vocab_size)

@@ -16,23 +16,32 @@ from day0.runtime.step import Step, make_step
 
 # step and graph inputs by name (ids [T], history [N, n] where asked for) -> logits [N, V]
 Run = Callable[[Step, Mapping[str, torch.Tensor]], torch.Tensor]
+# a verify step that ran, and how many rows of each sequence stay
+Commit = Callable[[Step, list[int]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """`page_size` tokens a page, `num_pages` by span, `num_slots` sequences at once, `chunk` rows
-    of a prefill step at most, `drafts` tokens of a sequence that a verify step checks."""
+    of a prefill step at most, `drafts` tokens of a sequence that a verify step checks. `replay`:
+    what lies in slots is kept once, and updates of accepted tokens are done again."""
 
     page_size: int
     num_pages: Mapping[int, int]
     num_slots: int
     chunk: int = 512
     drafts: int = 0
+    replay: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Rows of a sequence in a verify step: its next token and the drafts."""
+        return self.drafts + 1
 
     @property
     def versions(self) -> int:
         """Places of a sequence in the slotted caches."""
-        return self.drafts + 1
+        return 1 if self.replay else self.rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +64,11 @@ class Engine:
         *,
         history: int = 0,
         speculation: Speculation | None = None,
+        commit: Commit | None = None,
     ) -> None:
+        """`commit`: where `limits` say replay, what does accepted tokens' updates again."""
         self.limits = limits
+        self._commit = commit
         self.speculation = speculation
         self._history = history
         self._run = run
@@ -110,7 +122,7 @@ class Engine:
             requests = [request for request, _ in batch]
             drafts = self.speculation.propose(requests, self._tables(batch))
             if any(drafts):
-                batch = [(request, self.limits.versions) for request in requests]
+                batch = [(request, self.limits.rows) for request in requests]
                 return self._execute("verify", batch, drafts)
         return self._execute("decode", batch) if batch else []
 
@@ -169,7 +181,7 @@ class Engine:
     def _decode_batch(self) -> list[tuple[Request, int]]:
         batch = []
         for request in list(self._running):
-            if request in self._running and self._reserve(request, self.limits.versions):
+            if request in self._running and self._reserve(request, self.limits.rows):
                 batch.append((request, 1))
         return [(request, rows) for request, rows in batch if request in self._running]
 
@@ -292,9 +304,12 @@ class Engine:
                 if events[-1].token != draft or events[-1].finish:
                     break
                 request.done += 1
-                request.slot += 1  # the version behind the accepted token
+                if not self.limits.replay:
+                    request.slot += 1  # the version behind the accepted token
                 events.append(self._produce(request, logits, at, greedy[at]))
             self._forget(request)
+        if verify and self._commit is not None:
+            self._commit(step, [one.request.done - one.start for one in fed])
         if self.speculation is not None:
             self.speculation.follow(step, fed, [len(checked) for checked in drafts])
         return events

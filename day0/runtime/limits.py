@@ -20,13 +20,14 @@ CHUNK = {"cpu": 512, "cuda": 8192}
 class Sizes:
     """`tokens` all sequences together may hold, `sequences` at once, `chunk` rows of a prefill
     step (0: what suits the device), `longest` tokens of one sequence (0: as many as all), `drafts`
-    tokens of a sequence that a verify step checks."""
+    tokens of a sequence that a verify step checks, `replay` as Limits have it."""
 
     tokens: int = 4096
     sequences: int = 8
     chunk: int = 0
     longest: int = 0
     drafts: int = 0
+    replay: bool = False
 
 
 def up_to_16(count: int) -> int:
@@ -70,4 +71,5 @@ def limits_of(caches: Collection[CacheSpec], sizes: Sizes, device: str) -> Limit
         num_slots=sizes.sequences,
         chunk=sizes.chunk,
         drafts=sizes.drafts,
+        replay=sizes.replay,
     )

@@ -49,7 +49,7 @@ class Needs:
 
     def held(self, limits: Limits) -> int:
         """Bytes of its own caches under these limits."""
-        total = 0
+        total = working = 0
         for cache in self.lowered.caches.values():
             entry = sum(
                 bytes_on(self.device, self.recipe.part(cache, part), spec.dims)
@@ -59,9 +59,11 @@ class Needs:
                 pages = limits.num_pages[span_of(cache)] + 1
                 total += pages * (limits.page_size // cache.every) * entry
             else:
-                places = (limits.num_slots + 1) * limits.versions
-                total += places * max(cache.span, 1) * entry
-        return total
+                slot = max(cache.span, 1) * entry
+                total += (limits.num_slots + 1) * limits.versions * slot
+                working = max(working, limits.num_slots * slot)
+        # replay works on a copy of the slots of one operator after the other
+        return total + (working if limits.replay else 0)
 
     def values(self, sizes: Sizes) -> int:
         """Bytes between operators in the largest prefill step."""

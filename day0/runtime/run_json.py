@@ -130,7 +130,11 @@ def _head(loaded: Loaded) -> dict[str, Any]:
         "notes": list(opened.notes),
         "speculation": None
         if opened.drafting is None
-        else {"source": opened.drafting.source, "draft_tokens": opened.drafting.tokens},
+        else {
+            "source": opened.drafting.source,
+            "draft_tokens": opened.drafting.tokens,
+            "state": "replay" if loaded.session.limits.replay else "versions",
+        },
     }
 
 
@@ -145,7 +149,7 @@ def speculation(loaded: Loaded, serving: Serving) -> dict[str, Any]:
         for phase in ("verify", "decode")
     }
     low, of = planned(loaded.opened, "verify")
-    floor = _floor(low, loaded, serving, loaded.session.limits.versions)
+    floor = _floor(low, loaded, serving, loaded.session.limits.rows)
     share = _share(floor, times["median_verify_step_ms"], of)
     return {
         **times,
