@@ -4,11 +4,15 @@
 
 Weights are made up. Every batch is served twice, the second time counts. Routing is reported: the
 distinct experts that a decode step touches, without which a figure of a sparse model says nothing.
+With `--drafts N` verify steps of N drafts are timed too: of random tokens, 0 to N of which are
+accepted in turn, whatever the model says.
 """
 
 import argparse
+import itertools
 import json
 import statistics
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -18,7 +22,13 @@ import triton
 
 import day0
 from day0.runtime.api import Loaded
+from day0.runtime.prompts import Ask
+from day0.runtime.request import Request
 from day0.runtime.sampling import Sampling
+from day0.runtime.serving import Serving
+from day0.runtime.speculation import Fed, Speculation, Tables
+from day0.runtime.step import Step
+from day0.runtime.step_costs import decode_floor_ms
 
 
 def prompts(model: Loaded, count: int, length: int, seed: int) -> list[list[int]]:
@@ -98,6 +108,94 @@ def replayed(model: Loaded, batch: int, kernels: int) -> dict[str, Any] | None:
     }
 
 
+class Pattern:
+    """Random drafts, `count` for every request; `right`: how many of each are to be accepted."""
+
+    taps: tuple[str, ...] = ()
+
+    def __init__(self, vocab: int) -> None:
+        self._vocab = vocab
+        self._generator = torch.Generator().manual_seed(11)
+        self._turns = itertools.count()
+        self.right: list[tuple[tuple[int, ...], int]] = []
+
+    def propose(
+        self, requests: Sequence[Request], counts: Sequence[int], tables: Tables
+    ) -> list[tuple[int, ...]]:
+        found = [
+            tuple(torch.randint(self._vocab, (count,), generator=self._generator).tolist())
+            for count in counts
+        ]
+        self.right = [(drafts, next(self._turns) % (len(drafts) + 1)) for drafts in found]
+        return found
+
+    def follow(self, step: Step, fed: Sequence[Fed], tapped: Mapping[str, torch.Tensor]) -> None:
+        pass
+
+    def forget(self, request: Request) -> None:
+        pass
+
+
+def verified(model: Loaded, batch: int, length: int, new: int) -> dict[str, Any]:
+    """Milliseconds of verify steps of the second serving, the tokens that each gave a sequence, and
+    the step's floor."""
+    session = model.session
+    drafts, versions = session.limits.drafts, session.limits.rows
+    serving = None
+    for seed in range(2):
+        pattern = Pattern(session.model.spec.vocab_size)
+        session.speculation = lambda pattern=pattern: Speculation(pattern, drafts, "pattern")
+        engine = session.engine()
+        right = engine._run
+
+        def run(step: Step, inputs: Mapping[str, torch.Tensor], right=right, pattern=pattern):
+            logits = right(step, inputs)
+            if step.phase == "verify":
+                places = [
+                    (number * versions + place, token)
+                    for number, (tokens, count) in enumerate(pattern.right)
+                    for place, token in enumerate(tokens[:count])
+                ]
+                if places:
+                    rows, ids = torch.tensor(places, device=logits.device).T
+                    logits[rows, ids] = float("inf")
+            return logits
+
+        engine._run = run
+        jobs = model.jobs(
+            [Ask(ids=tuple(ids)) for ids in prompts(model, batch, length, seed)],
+            sampling=Sampling(max_new_tokens=new), ignore_eos=True,
+        )  # fmt: skip
+        serving = Serving(engine, jobs, None)
+        serving.run()
+    session.speculation = None
+    assert serving is not None
+    assert serving.tally is not None
+    times = serving.step_s["verify"]
+    # while all sequences are there
+    full = [s for s, (_, rows) in zip(times, verify_steps(serving), strict=True)
+            if rows == batch * versions]  # fmt: skip
+    figures = serving.tally.figures()
+    floor = decode_floor_ms(
+        session.lowered["verify"], session.recipe, rows=batch * versions, length=length,
+        each=versions,
+    )  # fmt: skip
+    step_ms = statistics.median(full) * 1e3
+    return {
+        "batch": batch,
+        "prompt": length,
+        "drafts": drafts,
+        "verify_step_ms": round(step_ms, 3),
+        "verify_floor_ms": round(floor, 3),
+        "verify_floor_share": round(floor / step_ms, 3),
+        "accepted_length": figures["accepted_length"],
+    }
+
+
+def verify_steps(serving: Serving) -> list[tuple[str, int]]:
+    return [step for step in serving.steps if step[0] == "verify"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model")
@@ -109,6 +207,7 @@ def main() -> None:
     parser.add_argument("--quant", default="bf16")
     parser.add_argument("--without", nargs="*", default=[], help="passes to leave out")
     parser.add_argument("--kernels", type=int, default=16, help="rows of each graph's profile")
+    parser.add_argument("--drafts", type=int, default=0, help="of each verify step; 0: none")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     # every sequence of the largest batch, and the long prompt, fit
@@ -117,12 +216,17 @@ def main() -> None:
     model = day0.load(
         given.model, quant=given.quant, dummy=True, layers=given.layers, max_context=context,
         max_batch=max(given.batch), without=given.without,
+        speculate="ngram" if given.drafts else None, draft_tokens=given.drafts or 1,
     )  # fmt: skip
+    model.session.speculation = None
     rows = []
     for batch in given.batch:
         row = timed(model, batch, given.prompt, given.new)
         rows.append(row | {"graph": replayed(model, batch, given.kernels)})
         print(json.dumps(rows[-1]), flush=True)
+        if given.drafts:
+            rows.append(verified(model, batch, given.prompt, given.new))
+            print(json.dumps(rows[-1]), flush=True)
     if given.long_prompt:
         rows.append(timed(model, 1, given.long_prompt, 9))
         print(json.dumps(rows[-1]), flush=True)

@@ -103,7 +103,8 @@ def drafts(data: Mapping[str, Any]) -> str:
         f"{metrics['spec_decode_accepted_tokens']} of {metrics['spec_decode_draft_tokens']}, by "
         f"position {' '.join(map(_number, rates))}; verify step "
         f"{_number(metrics['median_verify_step_ms'])} ms, decode step "
-        f"{_number(metrics['median_decode_step_ms'])} ms (medians)"
+        f"{_number(metrics['median_decode_step_ms'])} ms (medians), floor of a verify step "
+        f"{_number(metrics['verify_floor_ms'])} ms"
     )
 
 

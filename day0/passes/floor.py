@@ -7,10 +7,12 @@ from day0.registry.family import Context
 from day0.registry.rates import H200, Rates
 
 
-def floor_s(low: Lowered, recipe: Recipe, context: Context, rates: Rates = H200) -> float:
+def floor_s(
+    low: Lowered, recipe: Recipe, context: Context, rates: Rates = H200, *, shared: int = 1
+) -> float:
     """Seconds of one step of `context.rows` rows: for each op the larger of its bytes (weights that
-    any row touches, and each row's cache entries; values between ops are free) and its operations,
-    by the rates measured on the GPU."""
+    any row touches, and cache entries, which `shared` rows of a sequence read once; values between
+    ops are free) and its operations, by the rates measured on the GPU."""
     known: dict[object, float] = {}
     total = 0.0
     for op in low.graph.ops:
@@ -22,7 +24,7 @@ def floor_s(low: Lowered, recipe: Recipe, context: Context, rates: Rates = H200)
         if key not in known:
             own = context.of_rows(shapes.lead)
             spent = cost(family_name=op.family, shapes=shapes, context=own)
-            moved = spent.weight_bytes + own.rows * spent.cache_bytes
+            moved = spent.weight_bytes + own.rows / shared * spent.cache_bytes
             narrow = any(spec.format.startswith("fp8") for spec in shapes.weights.values())
             rate = rates.flops["fp8" if narrow else ""]
             known[key] = max(moved / rates.bytes, own.rows * spent.flops / rate)

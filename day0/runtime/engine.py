@@ -18,6 +18,8 @@ from day0.runtime.step import Step, graph_inputs, make_step
 
 # step and graph inputs by name (ids [T], history [N, n] where asked for) -> logits [N, V]
 Run = Callable[[Step, Mapping[str, torch.Tensor]], torch.Tensor]
+# a verify step that ran, and how many rows of each sequence stay
+Commit = Callable[[Step, list[int]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +44,14 @@ class Engine:
         speculation: Speculation | None = None,
         places: Places | None = None,
         prefix: Maker | None = None,
+        commit: Commit | None = None,
     ) -> None:
         """`places`: the caches, for sequences that share or copy them; `prefix` makes the cache of
-        prefixes over the engine's pages."""
+        prefixes over the engine's pages. `commit`: where `limits` say replay, what does accepted
+        tokens' updates again."""
         self.limits = limits
+        self._commit = commit
+        self._open = False  # a verify step whose updates are not done yet
         self.speculation = speculation
         self._history = history
         self._run = run
@@ -115,7 +121,7 @@ class Engine:
             requests = [request for request, _ in batch]
             drafts = self.speculation.propose(requests, self._tables(batch))
             if any(drafts):
-                batch = [(request, self.limits.versions) for request in requests]
+                batch = [(request, self.limits.rows) for request in requests]
                 return self._execute("verify", batch, drafts)
         return self._execute("decode", batch) if batch else []
 
@@ -174,7 +180,7 @@ class Engine:
     def _decode_batch(self) -> list[tuple[Request, int]]:
         batch = []
         for request in list(self._running):
-            if request in self._running and self._reserve(request, self.limits.versions):
+            if request in self._running and self._reserve(request, self.limits.rows):
                 batch.append((request, 1))
         return [(request, rows) for request, rows in batch if request in self._running]
 
@@ -260,7 +266,7 @@ class Engine:
         request.pages, request.slot = {}, 0
 
     def _leave(self, request: Request, finish: str) -> None:
-        if self.prefix is not None:
+        if self.prefix is not None and not self._open:
             self.prefix.leaves(request)
         self._running.remove(request)
         self._waiting.extend(request.forks)
@@ -310,7 +316,7 @@ class Engine:
         greedy = logits.argmax(-1).tolist()  # of all rows by one question to the device
         events: list[Event] = []
         fed = [Fed(request=one, start=one.done, rows=rows) for one, rows in batch]
-        row = 0
+        row, self._open = 0, verify and self._commit is not None
         for (request, rows), checked in zip(batch, drafts, strict=True):
             first, row = row, row + (rows if verify else 1)
             if verify:
@@ -325,9 +331,13 @@ class Engine:
                 if events[-1].token != draft or events[-1].finish:
                     break
                 request.done += 1
-                request.slot += 1  # the version behind the accepted token
+                if not self.limits.replay:
+                    request.slot += 1  # the version behind the accepted token
                 events.append(self._produce(request, logits, at, greedy[at]))
             self._forget(request)
+        if verify and self._commit is not None:
+            self._commit(step, [one.request.done - one.start for one in fed])
+        self._open = False
         if self.speculation is not None:
             self.speculation.follow(step, fed, [len(checked) for checked in drafts])
         return events
@@ -347,25 +357,14 @@ class Engine:
         return events
 
     def _copied(self, request: Request, fork: Request, places: Places) -> bool:
-        """Pages shared and the state copied; a page that is not full is copied too."""
-        partial = request.done % self.limits.page_size > 0
-        copied = [span for span in self._pages if partial and request.pages[span][-1]]
+        """Pages shared and the state copied into a slot of its own, where there is room."""
         if not all(self._free(span, 2 + self._promised(span)) for span in self._pages):
             return False
         slot = self._slots.take(1)
         if slot is None:
             return False
-        fork.slot, fork.done = slot[0] * self.limits.versions, request.done
-        places.copy_slot(request.slot, fork.slot)
-        for span, pool in self._pages.items():
-            table = list(request.pages[span])
-            if span in copied:
-                table[-1:] = pool.take(1) or ()
-                places.copy_page(span, request.pages[span][-1], table[-1])
-                pool.share(page for page in table[:-1] if page)
-            else:
-                pool.share(page for page in table if page)
-            fork.pages[span] = table
+        fork.slot = slot[0] * self.limits.versions
+        places.fork(request, fork, self._pages, self.limits.page_size)
         return True
 
     def _forget(self, request: Request) -> None:

@@ -19,14 +19,15 @@ CHUNK = {"cpu": 512, "cuda": 8192}
 class Sizes:
     """`tokens` all sequences together may hold, `sequences` at once, `chunk` rows of a prefill
     step (0: what suits the device), `longest` tokens of one sequence (0: as many as all), `drafts`
-    tokens of a sequence that a verify step checks; `kept` tokens of earlier prefixes beside, with
-    a state every `interval` of them (`prefix_bytes` in all)."""
+    tokens of a sequence that a verify step checks, `replay` as Limits have it; `kept` tokens of
+    earlier prefixes beside, with a state every `interval` of them (`prefix_bytes` in all)."""
 
     tokens: int = 4096
     sequences: int = 8
     chunk: int = 0
     longest: int = 0
     drafts: int = 0
+    replay: bool = False
     kept: int = 0
     interval: int = 0
     prefix_bytes: int = 0
@@ -79,4 +80,5 @@ def limits_of(caches: Collection[CacheSpec], sizes: Sizes, device: str) -> Limit
         num_slots=sizes.sequences,
         chunk=sizes.chunk,
         drafts=sizes.drafts,
+        replay=sizes.replay,
     )

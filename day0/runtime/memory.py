@@ -50,16 +50,18 @@ class Needs:
 
     def held(self, limits: Limits) -> int:
         """Bytes of its own caches under these limits."""
-        total = 0
+        total = working = 0
         for cache in self.lowered.caches.values():
             entry = self._entry(cache)
             if paged(cache):
                 pages = limits.num_pages[span_of(cache)] + 1
                 total += pages * (limits.page_size // cache.every) * entry
             else:
-                places = (limits.num_slots + 1) * limits.versions
-                total += places * max(cache.span, 1) * entry
-        return total
+                slot = max(cache.span, 1) * entry
+                total += (limits.num_slots + 1) * limits.versions * slot
+                working = max(working, limits.num_slots * slot)
+        # replay works on a copy of the slots of one operator after the other
+        return total + (working if limits.replay else 0)
 
     @property
     def page_size(self) -> int:

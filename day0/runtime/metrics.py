@@ -23,6 +23,9 @@ FORMULAS = {
     "decode_floor_share": "decode_floor_ms / median tpot_ms, on a GPU",
     "median_verify_step_ms": "a step that checks drafts, from its begin to its tokens",
     "median_decode_step_ms": "a step of one token a sequence, from its begin to its token",
+    "verify_floor_ms": "least time of the mean verify step, without what drafts: each op's bytes, "
+    "cache entries once a sequence, or operations at the H200's measured rates",
+    "verify_floor_share": "verify_floor_ms / median_verify_step_ms, on a GPU",
     "spec_decode_num_drafts": "sequences of verify steps that had drafts",
     "spec_decode_acceptance_length": "1 + accepted tokens / drafts: tokens that a draft's step "
     "gives",

@@ -9,18 +9,25 @@ from day0.ir.cache import CacheSpec
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """`page_size` tokens a page, `num_pages` by span, `num_slots` sequences at once, `chunk` rows
-    of a prefill step at most, `drafts` tokens of a sequence that a verify step checks."""
+    of a prefill step at most, `drafts` tokens of a sequence that a verify step checks. `replay`:
+    what lies in slots is kept once, and updates of accepted tokens are done again."""
 
     page_size: int
     num_pages: Mapping[int, int]
     num_slots: int
     chunk: int = 512
     drafts: int = 0
+    replay: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Rows of a sequence in a verify step: its next token and the drafts."""
+        return self.drafts + 1
 
     @property
     def versions(self) -> int:
         """Places of a sequence in the slotted caches."""
-        return self.drafts + 1
+        return 1 if self.replay else self.rows
 
 
 class Pool:

@@ -42,7 +42,7 @@ def prepare(session: Session) -> Prepared:
         for step in steps_of(one):
             one.warm(step, padding_inputs(one, step))
             steps += 1
-        for graphs, rows in ((one.graphs, 1), (one.verify_graphs, one.limits.versions)):
+        for graphs, rows in ((one.graphs, 1), (one.verify_graphs, one.limits.rows)):
             if graphs is None:
                 continue
             for size in reversed(decode_sizes(one.limits.num_slots)):
@@ -76,7 +76,7 @@ def steps_of(session: Session) -> Iterator[Step]:
     for count in reversed(sequences):
         yield padding_step(session, [1] * count, phase="decode")
         if "verify" in session.programs:
-            yield padding_step(session, [limits.versions] * count, phase="verify")
+            yield padding_step(session, [limits.rows] * count, phase="verify")
 
 
 def lengths(rows: int, count: int) -> list[int]:

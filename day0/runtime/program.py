@@ -1,6 +1,6 @@
 """A lowered Graph bound to weights and storage: runs a Step."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
@@ -11,6 +11,7 @@ from day0.passes.lower import Lowered
 from day0.passes.warm_up import distinct
 from day0.runtime.binder import FORMATS, Call, Frame, bind, cache_write, take_rows
 from day0.runtime.lanes import Lanes
+from day0.runtime.replay import Replay, accepted_rows, replayed
 from day0.runtime.step import Step
 from day0.runtime.storage import Storage
 from day0.runtime.verify import by_version, keeps_versions, stepped
@@ -30,8 +31,11 @@ class Program:
         storage: Storage,
         dtype: torch.dtype,
         device: torch.device,
+        replay: bool = False,
     ) -> None:
+        """`replay`: a verify step whose updates are done again where they stay; see `commit`."""
         self.graph = lowered.graph
+        self._replays: list[Replay] = []
 
         def bound(op: Op) -> Call:
             if op.family in BUILT_IN:
@@ -39,7 +43,8 @@ class Program:
             choice = lowered.choices[op.id]
             # a definition reads wide rows and history; kernels quantise rows themselves
             defined = choice.backend == "reference"
-            versions = lowered.phase == "verify" and keeps_versions(choice.entry)
+            verify = lowered.phase == "verify"
+            versions = verify and not replay and keeps_versions(choice.entry)
             call = bind(
                 op,
                 choice.entry,
@@ -52,7 +57,13 @@ class Program:
                 history=None if defined else dtype,
                 beside=by_version(op, storage) if versions else None,
             )
-            return call if versions or lowered.phase != "verify" else stepped(call, storage)
+            if not verify or versions:
+                return call
+            if not replay:
+                return stepped(call, storage)
+            call, again = replayed(call, storage)
+            self._replays += [again] if again else []
+            return call
 
         self.calls = tuple(bound(op) for op in lowered.graph.ops)
         self._dtype, self._device = dtype, device
@@ -72,6 +83,13 @@ class Program:
                 if value not in frame.values:
                     frame.values[value] = self._zeros(value, step)
             call.run(frame)
+
+    @torch.no_grad()
+    def commit(self, step: Step, accepted: Sequence[int]) -> None:
+        """Of the verify step that ran last, the first `accepted` rows of each sequence stay."""
+        rows, borders = accepted_rows(step.cu_seqlens.to(self._device), accepted)
+        for one in self._replays:
+            one.commit(rows, borders)
 
     def _zeros(self, value: str, step: Step) -> torch.Tensor:
         spec = self.graph.values[value]

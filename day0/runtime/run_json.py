@@ -60,7 +60,7 @@ def run_json(
         "metrics": {
             **figures,
             **side_by_side([*earlier, *timings]),
-            **speculation(serving),
+            **speculation(loaded, serving),
             **serving.reuse,
             "load_s": loaded.load_s,
             "compile_s": loaded.prepared.compile_s,
@@ -97,14 +97,15 @@ def prepared_json(loaded: Loaded) -> dict[str, Any]:
     return {**asdict(loaded.prepared), "kernel_cache": os.environ.get(FOLDER)}
 
 
-def _floor(low: Lowered, loaded: Loaded, serving: Serving) -> float | None:
-    """Of the serving's mean decode step; None where it had none."""
-    rows = [rows for phase, rows in serving.steps if phase == "decode"]
+def _floor(low: Lowered, loaded: Loaded, serving: Serving, each: int = 1) -> float | None:
+    """Of the serving's mean decode step, or verify step of `each` rows a sequence; None where it
+    had none."""
+    rows = [rows for phase, rows in serving.steps if phase == low.phase]
     lengths = [len(o.prompt_ids) + len(o.ids) / 2 for o in serving.outputs]
     if not rows or not lengths:
         return None
     recipe = loaded.opened.recipe
-    return decode_floor_ms(low, recipe, rows=mean(rows), length=mean(lengths))
+    return decode_floor_ms(low, recipe, rows=mean(rows), length=mean(lengths), each=each)
 
 
 def _share(floor: float | None, tpot: object, of: str) -> float | None:
@@ -130,12 +131,16 @@ def _head(loaded: Loaded) -> dict[str, Any]:
         "notes": list(opened.notes),
         "speculation": None
         if opened.drafting is None
-        else {"source": opened.drafting.source, "draft_tokens": opened.drafting.tokens},
+        else {
+            "source": opened.drafting.source,
+            "draft_tokens": opened.drafting.tokens,
+            "state": "replay" if loaded.session.limits.replay else "versions",
+        },
     }
 
 
-def speculation(serving: Serving) -> dict[str, Any]:
-    """What drafts gave, and what a step took; nothing without drafts."""
+def speculation(loaded: Loaded, serving: Serving) -> dict[str, Any]:
+    """What drafts gave, and what a step took and could take; nothing without drafts."""
     if serving.tally is None:
         return {}
     times = {
@@ -144,7 +149,15 @@ def speculation(serving: Serving) -> dict[str, Any]:
         else None
         for phase in ("verify", "decode")
     }
-    return {**times, **serving.tally.figures()}
+    low, of = planned(loaded.opened, "verify")
+    floor = _floor(low, loaded, serving, loaded.session.limits.rows)
+    share = _share(floor, times["median_verify_step_ms"], of)
+    return {
+        **times,
+        "verify_floor_ms": floor,
+        "verify_floor_share": share,
+        **serving.tally.figures(),
+    }
 
 
 def peak_memory(device: str) -> tuple[int | None, str]:

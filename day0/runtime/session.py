@@ -25,6 +25,7 @@ from day0.runtime.loading import loaded
 from day0.runtime.pools import Limits
 from day0.runtime.prefix import PrefixCache
 from day0.runtime.program import Program, Watch
+from day0.runtime.replay import for_replay
 from day0.runtime.request import Request
 from day0.runtime.sampling import Sampling
 from day0.runtime.sharing import Places
@@ -106,8 +107,13 @@ class Session:
             )  # fmt: skip
         return Engine(
             run, self.limits, torch.device("cpu"), history=self.history, speculation=speculation,
-            places=places, prefix=prefix,
+            places=places, prefix=prefix, commit=self.commit if self.limits.replay else None,
         )  # fmt: skip
+
+    def commit(self, step: Step, accepted: Sequence[int]) -> None:
+        """Where limits say replay: of the verify step that ran last, the first `accepted` rows of
+        each sequence stay."""
+        self.programs["verify"].commit(step, accepted)
 
     @property
     def weights(self) -> Mapping[str, torch.Tensor]:
@@ -265,19 +271,23 @@ class Session:
         program = self.programs.get(phase)
         if program is None or self.device.type != "cuda" or refuses(program):
             return None
-        rows = self.limits.versions if phase == "verify" else 1
+        if phase == "verify" and self.limits.replay:  # what is recorded would be the graph's own
+            return None
+        rows = self.limits.rows if phase == "verify" else 1
         return Graphs(program, table_widths=self._table_widths, device=self.device, rows=rows)
 
     def _programs(self, storage: Storage) -> dict[str, Program]:
         return {phase: self._program(phase, storage) for phase in self._lowered}
 
     def _program(self, phase: str, storage: Storage) -> Program:
+        lowered, replay = self._lowered[phase], phase == "verify" and self.limits.replay
         return Program(
-            self._lowered[phase],
+            for_replay(lowered, self._lowered["prefill"]) if replay else lowered,
             weights=self._weights,
             storage=storage,
             dtype=self._dtype,
             device=self.device,
+            replay=replay,
         )
 
 

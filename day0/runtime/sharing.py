@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import torch
 
-from day0.runtime.pools import paged, span_of
+from day0.runtime.pools import Pool, paged, span_of
+from day0.runtime.request import Request
 from day0.runtime.storage import Storage
 
 # "cache.part" or "cache.part.scale" of each storage -> a copy of one slot's tensor
@@ -46,6 +47,22 @@ class Places:
         for storage in self.storages:
             for _, buffer in _paged(storage, span):
                 buffer[target].copy_(buffer[source])
+
+    def fork(
+        self, request: Request, other: Request, pools: Mapping[int, Pool], page_size: int
+    ) -> None:
+        """Give `other`, which holds a slot, all that `request` has: pages that are full by
+        reference, a page that is not (of which there must be one free) and the state by value."""
+        self.copy_slot(request.slot, other.slot)
+        other.done = request.done
+        for span, pool in pools.items():
+            table = list(request.pages[span])
+            last = table[-1] if table and request.done % page_size else 0
+            pool.share(page for page in table if page and page != last)
+            if last:
+                table[-1:] = pool.take(1) or ()
+                self.copy_page(span, last, table[-1])
+            other.pages[span] = table
 
     def pages(self, span: int, numbers: Sequence[int]) -> State:
         """Copies of pages, [pages, ...] each."""

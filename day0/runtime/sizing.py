@@ -53,10 +53,19 @@ def sizes_of(
     the memory is too small, with what would fit."""
     stated = opened.model.spec.context_length or MAX_CONTEXT
     sizes = even(max_context or min(MAX_CONTEXT, stated), max_batch or MAX_BATCH)
-    needed = needs_of(opened)
-    sizes = _keeping(needed, prefixes)(sizes)
-    needed.must_fit(sizes, room_on(opened.device, max_memory))
+    needed, room = needs_of(opened), room_on(opened.device, max_memory)
+    sizes = _kept(needed, _keeping(needed, prefixes)(sizes), room)
+    needed.must_fit(sizes, room)
     return sizes
+
+
+def _kept(needed: Needs, sizes: Sizes, room: int | None) -> Sizes:
+    """How what lies in slots outlives rejected drafts: a version for each token, which is quick,
+    or where these do not fit one state, and updates done again."""
+    if room is None or not needed.drafts or needed.total(sizes) <= room:
+        return sizes
+    once = replace(sizes, replay=True)
+    return once if needed.total(once) <= room else sizes
 
 
 def sizes_for(
@@ -91,10 +100,11 @@ def sizes_for(
 
     batch = len(lengths)
     if max_batch is None and room is not None:
-        while batch > 1 and needed.total(of(batch)) > room:
+        while batch > 1 and needed.total(_kept(needed, of(batch), room)) > room:
             batch -= 1
-    needed.must_fit(of(batch), room)
-    return of(batch)
+    sizes = _kept(needed, of(batch), room)
+    needed.must_fit(sizes, room)
+    return sizes
 
 
 def _keeping(needed: Needs, prefixes: Prefixes | None) -> Callable[[Sizes], Sizes]:

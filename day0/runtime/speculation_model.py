@@ -2,7 +2,7 @@
 
 It follows every step of the model, over caches of its own under the same page tables and slots, so
 that it knows each sequence up to its last accepted token; then it goes on by itself, one token a
-step. Where it keeps something in slots, those steps run in a version that nobody needs.
+step, and takes what it keeps in slots back.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,6 +51,8 @@ class Follower:
         before = [one.request.tokens[: one.start] for one in fed]
         hidden = tapped[self.taps[0]] if self.taps else None
         found = self._session.run(step, self._inputs(ids, before, hidden))
+        if step.phase == "verify" and self._session.limits.replay:
+            self._session.commit(step, [one.request.done - one.start for one in fed])
         if not self.taps:
             return
         logits, rows = self._outputs(found)
@@ -86,7 +88,8 @@ class Follower:
 
     def _chain(self, requests: list[Request], count: int, tables: Tables) -> list[list[int]]:
         drafts: list[list[int]] = [[] for _ in requests]
-        slots = self._scratch(requests)
+        slots = [one.slot for one in requests]
+        states = self._states(slots)
         logits, hidden = None, None
         if self.taps:
             seen = [self._seen[one.number] for one in requests]
@@ -108,7 +111,19 @@ class Follower:
                 logits, hidden = self._outputs(self._session.run(step, inputs))
             for own, token in zip(drafts, self._drawn(logits, requests, number), strict=True):
                 own.append(token)
+        for buffer, kept in states:
+            buffer[slots] = kept
         return drafts
+
+    def _states(self, slots: list[int]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Everything in slots with a copy of these sequences' part: drafts go on in place."""
+        caches = self._session.storage.caches
+        return [
+            (part, part[slots])
+            for cache, parts in self._session.storage.parts.items()
+            if not paged(caches[cache])
+            for part in parts.values()
+        ]
 
     def _drawn(self, logits: torch.Tensor, requests: list[Request], number: int) -> list[int]:
         """The draft number `number` of each, with the noise that the model's own draw will use."""
@@ -140,14 +155,3 @@ class Follower:
         """(logits, the hidden rows that an MTP layer hands on)."""
         names = self._session.lowered["decode"].graph.outputs
         return found[names[0]], found[names[1]] if self.taps else None
-
-    def _scratch(self, requests: list[Request]) -> list[int]:
-        """For each sequence a version of its slot with a copy of its state, to go on in."""
-        versions = self._session.limits.versions
-        slots = [one.slot for one in requests]
-        copies = [slot - slot % versions + (slot + 1) % versions for slot in slots]
-        for cache, parts in self._session.storage.parts.items():
-            if not paged(self._session.storage.caches[cache]):
-                for part in parts.values():
-                    part[copies] = part[slots]
-        return copies

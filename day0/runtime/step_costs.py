@@ -9,7 +9,7 @@ from day0.ir.recipe import Recipe
 from day0.models import ModelSpec
 from day0.passes.choose import BUILT_IN
 from day0.passes.floor import floor_s
-from day0.passes.lower import Lowered
+from day0.passes.lower import PHASES, SPECULATIVE, Lowered
 from day0.registry.family import Context
 from day0.runtime.opening import Opened
 from day0.runtime.session import lowered_for
@@ -28,15 +28,16 @@ class LayerLaunches:
     launches: int
 
 
-def planned(opened: Opened) -> tuple[Lowered, str]:
-    """The decode step that launches and floor are told of, and of which device it is: the one that
-    runs, or on a CPU, where nothing is launched, an H200's."""
+def planned(opened: Opened, phase: str = "decode") -> tuple[Lowered, str]:
+    """The decode or verify step that launches and floor are told of, and of which device it is: the
+    one that runs, or on a CPU, where nothing is launched, an H200's."""
     if opened.device != "cpu":
-        return opened.lowered["decode"], opened.device
+        return opened.lowered[phase], opened.device
     found = lowered_for(
-        opened.model, opened.recipe, "auto", without=opened.without, capability=HOPPER
-    )
-    return found["decode"], "h200"
+        opened.model, opened.recipe, "auto", without=opened.without, capability=HOPPER,
+        phases=SPECULATIVE if phase == "verify" else PHASES,
+    )  # fmt: skip
+    return found[phase], "h200"
 
 
 def launches_by_kind(low: Lowered, spec: ModelSpec, recipe: Recipe) -> tuple[LayerLaunches, ...]:
@@ -72,8 +73,10 @@ def per_layer(kinds: Sequence[LayerLaunches]) -> float | None:
     return mean(every) if every else None
 
 
-def decode_floor_ms(low: Lowered, recipe: Recipe, *, rows: float, length: float) -> float:
-    """Least milliseconds of a decode step of `rows` sequences with `length` tokens each, by the
-    bytes and operations that an H200 does."""
+def decode_floor_ms(
+    low: Lowered, recipe: Recipe, *, rows: float, length: float, each: int = 1
+) -> float:
+    """Least milliseconds of a step of `rows` rows, `each` of one sequence (more than one: a verify
+    step), with `length` tokens a sequence, by the bytes and operations that an H200 does."""
     context = Context(phase="decode", length=max(round(length), 1), rows=max(round(rows), 1))
-    return floor_s(low, recipe, context) * 1e3
+    return floor_s(low, recipe, context, shared=each) * 1e3

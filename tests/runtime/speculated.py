@@ -3,6 +3,7 @@
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -66,7 +67,7 @@ class Subject:
         )
         self.plain = self.session(0)
 
-    def session(self, drafts: int, **words: int) -> Session:
+    def session(self, drafts: int, **words: Any) -> Session:
         sizes = Sizes(**{"tokens": 384, "sequences": 4, "drafts": drafts, **words})
         return open_session(
             self.model, RECIPE, headers=self._checkpoint.headers, folder=self.folder, sizes=sizes,

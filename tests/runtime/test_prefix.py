@@ -26,10 +26,14 @@ def demo() -> Subject:
     return Subject(DEMO)
 
 
-def kept(subject: Subject, *, drafts: int = 0, interval: int = 32, budget: int = MUCH) -> Session:
+def kept(
+    subject: Subject, *, drafts: int = 0, interval: int = 32, budget: int = MUCH,
+    replay: bool = False,
+) -> Session:  # fmt: skip
     return subject.session(
-        drafts, tokens=1200, chunk=50, kept=2000, interval=interval, prefix_bytes=budget
-    )
+        drafts, tokens=1200, chunk=50, kept=2000, interval=interval, prefix_bytes=budget,
+        replay=replay,
+    )  # fmt: skip
 
 
 def prefixes(engine: Engine) -> PrefixCache:
@@ -195,11 +199,12 @@ def test_many_at_once_share_pages_that_are_in_use(demo: Subject, seed: int) -> N
     all_given_back(engine)
 
 
-def test_behind_drafts(demo: Subject, seed: int) -> None:
+@pytest.mark.parametrize("replay", [False, True])
+def test_behind_drafts(demo: Subject, replay: bool, seed: int) -> None:
     """The state kept at a text's end is the one behind the last accepted token."""
     prompts = [drawn(demo, seed + number, 41) for number in range(3)]
     wanted = served(demo.plain, prompts, max_new_tokens=NEW)
-    session = kept(demo, drafts=3)
+    session = kept(demo, drafts=3, replay=replay)
     speculation = demo.scripted(session, wanted, seed)
     same(demo.plain, served(session, prompts, max_new_tokens=NEW), wanted)
     assert sum(speculation.tally.accepted) > 0

@@ -23,7 +23,7 @@ def test_the_same_ids_and_figures_of_the_drafts(command: Command) -> None:
         done = command(*QUIET, "--prompt", "Hello", "--speculate", source, "--draft-tokens", "2")
         data = done.data
         assert data["outputs"][0]["ids"] == plain["outputs"][0]["ids"]
-        assert data["speculation"] == {"source": source, "draft_tokens": 2}
+        assert data["speculation"] == {"source": source, "draft_tokens": 2, "state": "versions"}
         assert len(data["metrics"]["spec_decode_per_position_acceptance_rates"]) == 2
         assert set(data["formulas"]) >= {"spec_decode_acceptance_length", "median_verify_step_ms"}
         noted = any("--speculate mtp" in note for note in done.notes)

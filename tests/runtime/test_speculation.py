@@ -32,12 +32,14 @@ def greedy(demo: Subject, run_seed: int) -> list[Request]:
     return served(demo.plain, demo.prompts(run_seed))
 
 
-@pytest.mark.parametrize("drafts", range(1, 8))
+@pytest.mark.parametrize(
+    ("drafts", "replay"), [*((n, False) for n in range(1, 8)), (2, True), (7, True)]
+)
 def test_greedy_output_is_that_of_plain_decoding(
-    demo: Subject, greedy: list[Request], drafts: int, seed: int
+    demo: Subject, greedy: list[Request], drafts: int, replay: bool, seed: int
 ) -> None:
     wanted, prompts = greedy, [one.prompt for one in greedy]
-    session = demo.session(drafts, chunk=30)
+    session = demo.session(drafts, chunk=30, replay=replay)
     speculation = demo.scripted(session, wanted, seed)
     same(demo.plain, served(session, prompts), wanted)
     tally = speculation.tally
@@ -53,8 +55,8 @@ def test_models_with_a_state(tiny: Tiny, kind: str, seed: int) -> None:
     subject = Subject(tiny(kind).folder)
     prompts = subject.prompts(seed)
     wanted = served(subject.plain, prompts)
-    for drafts in (1, 4):
-        session = subject.session(drafts, chunk=30)
+    for drafts, replay in ((1, False), (4, False), (3, True)):
+        session = subject.session(drafts, chunk=30, replay=replay)
         speculation = subject.scripted(session, wanted, seed)
         same(subject.plain, served(session, prompts), wanted)
         assert 0 < sum(speculation.tally.accepted) < sum(speculation.tally.drafted)
@@ -100,11 +102,14 @@ def test_a_stop_id_among_accepted_drafts_ends_the_request(demo: Subject, seed: i
     same(demo.plain, got, wanted)
 
 
-def test_rejected_drafts_leave_no_trace(demo: Subject, greedy: list[Request], seed: int) -> None:
+@pytest.mark.parametrize("replay", [False, True])
+def test_rejected_drafts_leave_no_trace(
+    demo: Subject, greedy: list[Request], replay: bool, seed: int
+) -> None:
     """With NaN wherever no accepted token stands: in free pages, and in all versions of slots but
     the one in use, before every step."""
     wanted, prompts = greedy, [one.prompt for one in greedy]
-    session = demo.session(3)
+    session = demo.session(3, replay=replay)
     demo.scripted(session, wanted, seed)
     engine = session.engine()
     requests = [engine.add(prompt, Sampling(max_new_tokens=16)) for prompt in prompts]

@@ -3,6 +3,7 @@ whose place the kernels' definitions take."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -12,11 +13,14 @@ from day0.ir.recipe import RECIPES
 from day0.models.read import read_model
 from day0.passes.lower import SPECULATIVE, Lowered, Target, lower
 from day0.runtime.capture import Padding
+from day0.runtime.drafting import open_with_drafts
 from day0.runtime.engine import Engine
 from day0.runtime.limits import Sizes
 from day0.runtime.memory import needs
+from day0.runtime.opening import open_model
 from day0.runtime.sampling import Sampling
 from day0.runtime.session import Session, lowered_for, open_session
+from day0.runtime.sizing import needs_of, sizes_of
 from day0.runtime.step import Step
 from day0_kernels.index import REFERENCES
 from tests import tiny as tinies
@@ -33,7 +37,9 @@ def demo() -> Subject:
     return Subject(DEMO)
 
 
-def on_a_gpu(subject: Subject, drafts: int) -> tuple[Session, Mapping[str, Lowered]]:
+def on_a_gpu(
+    subject: Subject, drafts: int, *, replay: bool
+) -> tuple[Session, Mapping[str, Lowered]]:
     """A session over what a Hopper GPU would run, and the choices made for it."""
     target = Target(backend="auto", recipe=RECIPE, references=REFERENCES, capability=HOPPER)
     chosen = lower(subject.model, target, phases=SPECULATIVE)
@@ -41,21 +47,22 @@ def on_a_gpu(subject: Subject, drafts: int) -> tuple[Session, Mapping[str, Lower
     session = open_session(
         read_model(checkpoint).model, RECIPE, headers=checkpoint.headers, folder=subject.folder,
         lowered={phase: on_definitions(low) for phase, low in chosen.items()},
-        sizes=Sizes(tokens=384, sequences=4, drafts=drafts),
+        sizes=Sizes(tokens=384, sequences=4, drafts=drafts, replay=replay),
     )  # fmt: skip
     return session, chosen
 
 
 def check_on_a_gpu(subject: Subject, entry: str, seed: int) -> None:
     wanted = served(subject.plain, subject.prompts(seed))
-    session, chosen = on_a_gpu(subject, 3)
+    session, chosen = on_a_gpu(subject, 3, replay=False)
     taken = {choice.entry for choice in chosen["verify"].choices.values()}
     assert entry in taken
     # convolutions know no versions: the runtime feeds them token by token
     assert "day0_kernels.short_conv.decode:short_conv_decode" in taken
-    speculation = subject.scripted(session, wanted, seed)
-    same(subject.plain, served(session, [one.prompt for one in wanted]), wanted)
-    assert 0 < sum(speculation.tally.accepted) < sum(speculation.tally.drafted)
+    for one in (session, on_a_gpu(subject, 3, replay=True)[0]):
+        speculation = subject.scripted(one, wanted, seed)
+        same(subject.plain, served(one, [request.prompt for request in wanted]), wanted)
+        assert 0 < sum(speculation.tally.accepted) < sum(speculation.tally.drafted)
 
 
 def test_kernels_that_keep_every_version(demo: Subject, seed: int) -> None:
@@ -84,7 +91,7 @@ def test_a_padded_step_computes_the_same(demo: Subject, drafts: int, seed: int) 
         after = live(session)
         for key, tensor in before.items():
             session.storage.parts[key[0]][key[1]].copy_(tensor)
-        padding = Padding(6, widths, torch.device("cpu"), rows=session.limits.versions)
+        padding = Padding(6, widths, torch.device("cpu"), rows=session.limits.rows)
         padding.fill(step)
         assert padding.step.phase == "verify"
         more = padding.step.num_rows - step.num_rows
@@ -121,8 +128,33 @@ def test_memory_is_what_was_planned(demo: Subject, drafts: int) -> None:
     session = demo.session(drafts)
     planned = needs(demo.lowered["prefill"], RECIPE, "cpu")
     sizes = Sizes(tokens=384, sequences=4)
-    held = sum(part.nbytes for parts in session.storage.parts.values() for part in parts.values())
+    held = in_caches(session)
     assert replace(planned, drafts=drafts).caches(sizes) == held
+
+
+def in_caches(session: Session) -> int:
+    return sum(part.nbytes for parts in session.storage.parts.values() for part in parts.values())
+
+
+def test_what_does_not_fit_in_versions_is_replayed(demo: Subject, seed: int) -> None:
+    """Chosen by memory, before anything is loaded; and the output stays."""
+    both = partial(open_model, quant="fp32", backend="reference")
+    opened = open_with_drafts("demo", "mtp", 7, main=both, other=both)
+    wide = sizes_of(opened, max_context=128, max_batch=4)
+    assert not wide.replay
+    total = needs_of(opened).total(wide)
+    narrow = sizes_of(opened, max_context=128, max_batch=4, max_memory=str(total - 1))
+    assert narrow.replay
+    sessions = [opened.session(sizes)[0] for sizes in (wide, narrow)]
+    held = [in_caches(session) for session in sessions]
+    # seven more versions of five slots, one of which is padding's, in fp32
+    kept = [c for c in sessions[0].storage.caches.values()
+            if c.slotted or c.growth == "per-sequence"]  # fmt: skip
+    version = sum(4 * cache.elements * max(cache.span, 1) for cache in kept)
+    assert held[0] - held[1] == 5 * 7 * version
+    asked = demo.prompts(seed)
+    got = [served(session, asked) for session in sessions]
+    same(demo.plain, got[1], got[0])
 
 
 @pytest.mark.parametrize("recipe", ["bf16", "fp8"])
