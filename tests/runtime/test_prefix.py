@@ -214,7 +214,8 @@ def test_behind_drafts(demo: Subject, replay: bool, seed: int) -> None:
     engine.speculation = demo.scripted(session, later, seed)
     before = prefixes(engine).counts.saved
     same(demo.plain, served(session, turns, max_new_tokens=NEW), later)
-    assert prefixes(engine).counts.saved - before >= 3 * 41
+    # with replay, a text that ends within a verify step leaves the state of its prompt alone
+    assert prefixes(engine).counts.saved - before >= 3 * (32 if replay else 41)
 
 
 @pytest.mark.parametrize("reuse", [True, False])
