@@ -163,22 +163,23 @@ def test_what_does_not_fit_in_versions_is_replayed(demo: Subject, seed: int) -> 
 
 @pytest.mark.parametrize("recipe", ["bf16", "fp8"])
 def test_both_recipes(demo: Subject, recipe: str, seed: int) -> None:
-    """In rounded values a step of several rows may tip a choice, which a random model makes
-    much of; texts that no choice is tipped in are the same, and those are most."""
+    """In rounded values a step of several rows may tip a choice, which a random model makes much
+    of: four layers, one of each kind, do so rarely."""
     checkpoint = load("demo")
+    model = read_model(checkpoint, layers=4).model
     words = {"headers": checkpoint.headers, "folder": DEMO, "without": ("fuse",)}
 
     def session(drafts: int) -> Session:
         lowered = lowered_for(
-            demo.model, RECIPES[recipe], "reference", phases=SPECULATIVE, without=("fuse",)
+            model, RECIPES[recipe], "reference", phases=SPECULATIVE, without=("fuse",)
         )
         sizes = Sizes(tokens=384, sequences=4, drafts=drafts)
-        return open_session(demo.model, RECIPES[recipe], lowered=lowered, sizes=sizes, **words)
+        return open_session(model, RECIPES[recipe], lowered=lowered, sizes=sizes, **words)
 
     wanted = served(session(0), demo.prompts(seed), max_new_tokens=12)
     checking = session(3)
     speculation = demo.scripted(checking, wanted, seed)
     got = served(checking, [one.prompt for one in wanted], max_new_tokens=12)
     equal = [ours.tokens == theirs.tokens for ours, theirs in zip(got, wanted, strict=True)]
-    assert sum(equal) >= 2
+    assert sum(equal) >= 3
     assert 0 < sum(speculation.tally.accepted) < sum(speculation.tally.drafted)
