@@ -73,15 +73,15 @@ def test_sampled_output_is_that_of_plain_sampling(demo: Subject, seed: int) -> N
 
 def test_pages_that_run_out(demo: Subject, seed: int) -> None:
     """Requests that are put back and recomputed, with drafts of the others going on: four of them
-    begin on a page each and need a second one, of which there is one."""
+    begin on a page each and soon need a second one, of which there is one."""
     prompts = [tuple(range(number, number + 5)) for number in range(4)]
-    wanted = served(demo.plain, prompts)
+    wanted = served(demo.plain, prompts, max_new_tokens=24)
     session = demo.session(3)
     speculation = demo.scripted(session, wanted, seed)
     limits = replace(session.limits, num_pages={0: 5}, chunk=11)
     run = lambda step, inputs: session.run(step, inputs)[session.logits_name]
     engine = Engine(run, limits, torch.device("cpu"), speculation=speculation)
-    requests = [engine.add(prompt, Sampling(max_new_tokens=12)) for prompt in prompts]
+    requests = [engine.add(prompt, Sampling(max_new_tokens=24)) for prompt in prompts]
     for _ in engine.serve():
         pass
     same(demo.plain, requests, wanted)
