@@ -19,20 +19,22 @@ from day0.runtime.speculation import Fed, Speculation, Tables
 from day0.runtime.step import Step
 
 RECIPE = RECIPES["fp32"]
-PROMPTS = (5, 23, 41, 1)  # tokens
+PROMPTS, TOKENS = (5, 17, 33, 1), 12
 # Logits of a step of several rows and of one row differ by rounding, which may tip near equals.
 NOISE = 1e-5
 Ids = tuple[int, ...]
 
 
 class Scripted:
-    """Drafts that are right up to a drawn place, and then wrong or missing; often none at all."""
+    """Drafts that are all right, wrong from the first on, missing, or right up to a drawn place; in
+    turn for each request, which begin at different turns."""
 
     taps: tuple[str, ...] = ()
 
     def __init__(self, truth: Mapping[Ids, Sequence[int]], vocab: int, seed: int) -> None:
         self._truth, self._vocab = truth, vocab
         self._draw = random.Random(seed)
+        self._turns: dict[int, int] = {}
 
     def propose(
         self, requests: Sequence[Request], counts: Sequence[int], tables: Tables
@@ -47,12 +49,15 @@ class Scripted:
 
     def _one(self, request: Request, count: int) -> Ids:
         begin = len(request.tokens)
-        right = list(self._truth[request.prompt][begin : begin + count])
-        kept = right[: self._draw.choice((0, count, count, self._draw.randrange(count + 1)))]
-        if kept and self._draw.random() < 0.6:
-            wrong = self._draw.randrange(len(kept))
+        turn = self._turns.get(request.number, request.number)
+        self._turns[request.number] = turn + 1
+        kept = list(self._truth[request.prompt][begin : begin + count])
+        if turn % 4 == 2 or not kept:
+            return ()
+        if turn % 4 == 1 or turn % 4 == 3:
+            wrong = 0 if turn % 4 == 1 else self._draw.randrange(len(kept))
             kept[wrong] = (kept[wrong] + 1) % self._vocab
-        return tuple(kept)
+        return tuple(kept[: self._draw.randrange(1, count + 1)] if turn % 8 == 4 else kept)
 
 
 class Subject:
@@ -113,4 +118,4 @@ def same(plain: Session, got: Sequence[Request], wanted: Sequence[Request]) -> N
 
 def served(session: Session, prompts: Sequence[Ids], **words: float) -> list[Request]:
     """All prompts to their end."""
-    return session.generate(prompts, Sampling(**{"max_new_tokens": 16, **words}))  # pyright: ignore
+    return session.generate(prompts, Sampling(**{"max_new_tokens": TOKENS, **words}))  # pyright: ignore

@@ -29,7 +29,7 @@ from tests.runtime.speculated import same
 Tiny = Callable[..., tinies.TinyCheckpoint]
 CPU = torch.device("cpu")
 SIZES = Sizes(tokens=384, sequences=4, chunk=30)
-PROMPTS = (5, 33, 41, 1)
+PROMPTS = (5, 33, 12)
 
 
 def opened(folder: Path | str, source: str, tokens: int = 3, layers: int | None = None) -> Opened:
@@ -84,7 +84,7 @@ def in_one_piece(session: Session, tokens: tuple[int, ...], count: int) -> list[
     return drafts
 
 
-def checked(one: Opened, seed: int, tokens: int = 12) -> Recorded:
+def checked(one: Opened, seed: int, tokens: int = 8) -> Recorded:
     """Output as without drafts, and every draft as in one piece, but for near equals."""
     session, _ = one.session(SIZES)
     asked = prompts(one.model.spec.vocab_size, seed)
@@ -94,8 +94,8 @@ def checked(one: Opened, seed: int, tokens: int = 12) -> Recorded:
     recorded = Recorded(session)
     same(plain, session.generate(asked, sampling), wanted)
     fresh, _ = one.session(SIZES)
-    shown = recorded.seen[:: max(len(recorded.seen) // 6, 1)]
-    assert len(shown) >= 4
+    shown = recorded.seen[:: max(len(recorded.seen) // 4, 1)]
+    assert len(shown) >= 3
     right = [list(drafts) == in_one_piece(fresh, seen, len(drafts)) for seen, drafts in shown]
     assert sum(right) >= len(right) - 1
     return recorded
@@ -113,8 +113,11 @@ def test_both_forms_of_the_hub(tiny: Tiny, tmp_path: Path, kind: str, seed: int)
     recorded = checked(opened(folder, "mtp", 4), seed)
     assert sum(recorded.made.tally.drafted) > 0
     mtp_files.make_foreseeable(folder, kind)
-    always = checked(opened(folder, "mtp", 4), seed).made.tally
+    session, _ = opened(folder, "mtp", 4).session(SIZES)
+    always = Recorded(session).made.tally
+    session.generate(prompts(session.model.spec.vocab_size, seed), Sampling(max_new_tokens=8))
     assert always.accepted == always.drafted
+    assert always.drafted[0] > 0
 
 
 @pytest.mark.hf
@@ -126,7 +129,7 @@ def test_the_layer_is_that_of_transformers(tiny: Tiny, tmp_path: Path, seed: int
     session, _ = opened(folder, "mtp").session(SIZES)
     follower = session.follower
     assert follower is not None
-    tokens = prompts(session.model.spec.vocab_size, seed)[2]
+    tokens = prompts(session.model.spec.vocab_size, seed)[1]
     hidden = session.hidden(tokens[:-1])
 
     module = copy.deepcopy(tinies.model(checkpoint).module)
@@ -164,7 +167,7 @@ def test_a_draft_that_is_never_right_is_a_warning(tiny: Tiny, tmp_path: Path, se
     mtp_files.add_mtp(folder, "qwen3_next", seed)
     mtp_files.make_foreseeable(folder, "qwen3_next", embed_first=False)
     model = load(str(folder), quant="fp32", speculate="mtp", draft_tokens=3)
-    jobs = model.jobs(asks(model, seed), sampling=Sampling(max_new_tokens=60))
+    jobs = model.jobs(asks(model, seed), sampling=Sampling(max_new_tokens=32), ignore_eos=True)
     serving = model.serving(jobs)
     serving.run()
     assert serving.tally is not None
@@ -187,7 +190,7 @@ def test_a_second_model_drafts(seed: int) -> None:
     asked = prompts(both.model.spec.vocab_size, seed)
     plain = open_model("demo", quant="fp32", backend="reference").session(SIZES)[0]
     for temperature in (0.0, 1.0):
-        sampling = Sampling(max_new_tokens=12, temperature=temperature, seed=seed % 97)
+        sampling = Sampling(max_new_tokens=8, temperature=temperature, seed=seed % 97)
         recorded = Recorded(session)
         same(plain, session.generate(asked, sampling), plain.generate(asked, sampling))
         tally = recorded.made.tally

@@ -39,7 +39,7 @@ def test_greedy_output_is_that_of_plain_decoding(
     demo: Subject, greedy: list[Request], drafts: int, replay: bool, seed: int
 ) -> None:
     wanted, prompts = greedy, [one.prompt for one in greedy]
-    session = demo.session(drafts, chunk=30, replay=replay)
+    session = demo.session(drafts, chunk=16, replay=replay)
     speculation = demo.scripted(session, wanted, seed)
     same(demo.plain, served(session, prompts), wanted)
     tally = speculation.tally
@@ -56,7 +56,7 @@ def test_models_with_a_state(tiny: Tiny, kind: str, seed: int) -> None:
     prompts = subject.prompts(seed)
     wanted = served(subject.plain, prompts)
     for drafts, replay in ((1, False), (4, False), (3, True)):
-        session = subject.session(drafts, chunk=30, replay=replay)
+        session = subject.session(drafts, chunk=16, replay=replay)
         speculation = subject.scripted(session, wanted, seed)
         same(subject.plain, served(session, prompts), wanted)
         assert 0 < sum(speculation.tally.accepted) < sum(speculation.tally.drafted)
@@ -72,15 +72,17 @@ def test_sampled_output_is_that_of_plain_sampling(demo: Subject, seed: int) -> N
     assert 0 < sum(speculation.tally.accepted) < sum(speculation.tally.drafted)
 
 
-def test_pages_that_run_out(demo: Subject, greedy: list[Request], seed: int) -> None:
-    """Requests that are put back and recomputed, with drafts of the others going on."""
-    wanted, prompts = greedy, [one.prompt for one in greedy]
+def test_pages_that_run_out(demo: Subject, seed: int) -> None:
+    """Requests that are put back and recomputed, with drafts of the others going on: four of them
+    begin on a page each and soon need a second one, of which there is one."""
+    prompts = [tuple(range(number, number + 5)) for number in range(4)]
+    wanted = served(demo.plain, prompts, max_new_tokens=24)
     session = demo.session(3)
     speculation = demo.scripted(session, wanted, seed)
-    limits = replace(session.limits, num_pages={0: 8}, chunk=11)
+    limits = replace(session.limits, num_pages={0: 5}, chunk=11)
     run = lambda step, inputs: session.run(step, inputs)[session.logits_name]
     engine = Engine(run, limits, torch.device("cpu"), speculation=speculation)
-    requests = [engine.add(prompt, Sampling(max_new_tokens=16)) for prompt in prompts]
+    requests = [engine.add(prompt, Sampling(max_new_tokens=24)) for prompt in prompts]
     for _ in engine.serve():
         pass
     same(demo.plain, requests, wanted)
@@ -93,12 +95,12 @@ def test_pages_that_run_out(demo: Subject, greedy: list[Request], seed: int) -> 
 def test_a_stop_id_among_accepted_drafts_ends_the_request(demo: Subject, seed: int) -> None:
     prompts = demo.prompts(seed)
     free = served(demo.plain, prompts)
-    stop = (free[0].produced[6], free[1].produced[9])
-    wanted = demo.plain.generate(prompts, Sampling(max_new_tokens=16, stop_ids=stop))
+    stop = (free[0].produced[4], free[1].produced[7])
+    wanted = demo.plain.generate(prompts, Sampling(max_new_tokens=12, stop_ids=stop))
     assert "stop" in {request.finish for request in wanted}
     session = demo.session(4)
     demo.scripted(session, free, seed)
-    got = session.generate(prompts, Sampling(max_new_tokens=16, stop_ids=stop))
+    got = session.generate(prompts, Sampling(max_new_tokens=12, stop_ids=stop))
     same(demo.plain, got, wanted)
 
 
@@ -112,7 +114,7 @@ def test_rejected_drafts_leave_no_trace(
     session = demo.session(3, replay=replay)
     demo.scripted(session, wanted, seed)
     engine = session.engine()
-    requests = [engine.add(prompt, Sampling(max_new_tokens=16)) for prompt in prompts]
+    requests = [engine.add(prompt, Sampling(max_new_tokens=12)) for prompt in prompts]
     size = session.limits.page_size
     while engine.busy:
         used = {one.slot for one in engine.running}

@@ -52,27 +52,31 @@ def on_a_gpu(
     return session, chosen
 
 
-def check_on_a_gpu(subject: Subject, entry: str, seed: int) -> None:
-    wanted = served(subject.plain, subject.prompts(seed))
+def check_on_a_gpu(subject: Subject, seed: int, *entries: str) -> None:
+    wanted = served(subject.plain, subject.prompts(seed), max_new_tokens=9)
     session, chosen = on_a_gpu(subject, 3, replay=False)
     taken = {choice.entry for choice in chosen["verify"].choices.values()}
-    assert entry in taken
-    # convolutions know no versions: the runtime feeds them token by token
-    assert "day0_kernels.short_conv.decode:short_conv_decode" in taken
+    assert set(entries) <= taken
     for one in (session, on_a_gpu(subject, 3, replay=True)[0]):
         speculation = subject.scripted(one, wanted, seed)
-        same(subject.plain, served(one, [request.prompt for request in wanted]), wanted)
+        same(
+            subject.plain,
+            served(one, [request.prompt for request in wanted], max_new_tokens=9),
+            wanted,
+        )
         assert 0 < sum(speculation.tally.accepted) < sum(speculation.tally.drafted)
 
 
 def test_kernels_that_keep_every_version(demo: Subject, seed: int) -> None:
-    check_on_a_gpu(demo, "day0_kernels.kda.decode:kda_verify", seed)
+    # convolutions know no versions: the runtime feeds them token by token
+    conv = "day0_kernels.short_conv.decode:short_conv_decode"
+    check_on_a_gpu(demo, seed, "day0_kernels.kda.decode:kda_verify", conv)
 
 
 @pytest.mark.hf
 def test_gated_delta_net_keeps_every_version(tiny: Tiny, seed: int) -> None:
     folder = tiny("qwen3_next", linear_key_head_dim=64, linear_value_head_dim=64).folder
-    check_on_a_gpu(Subject(folder), "day0_kernels.gdn.decode:gdn_verify", seed)
+    check_on_a_gpu(Subject(folder), seed, "day0_kernels.gdn.decode:gdn_verify")
 
 
 @pytest.mark.parametrize("drafts", [1, 4])
@@ -139,7 +143,7 @@ def in_caches(session: Session) -> int:
 def test_what_does_not_fit_in_versions_is_replayed(demo: Subject, seed: int) -> None:
     """Chosen by memory, before anything is loaded; and the output stays."""
     both = partial(open_model, quant="fp32", backend="reference")
-    opened = open_with_drafts("demo", "mtp", 7, main=both, other=both)
+    opened = open_with_drafts("demo", "mtp", 3, main=both, other=both)
     wide = sizes_of(opened, max_context=128, max_batch=4)
     assert not wide.replay
     total = needs_of(opened).total(wide)
@@ -147,34 +151,35 @@ def test_what_does_not_fit_in_versions_is_replayed(demo: Subject, seed: int) -> 
     assert narrow.replay
     sessions = [opened.session(sizes)[0] for sizes in (wide, narrow)]
     held = [in_caches(session) for session in sessions]
-    # seven more versions of five slots, one of which is padding's, in fp32
+    # three more versions of five slots, one of which is padding's, in fp32
     kept = [c for c in sessions[0].storage.caches.values()
             if c.slotted or c.growth == "per-sequence"]  # fmt: skip
     version = sum(4 * cache.elements * max(cache.span, 1) for cache in kept)
-    assert held[0] - held[1] == 5 * 7 * version
+    assert held[0] - held[1] == 5 * 3 * version
     asked = demo.prompts(seed)
-    got = [served(session, asked) for session in sessions]
+    got = [served(session, asked, max_new_tokens=6) for session in sessions]
     same(demo.plain, got[1], got[0])
 
 
 @pytest.mark.parametrize("recipe", ["bf16", "fp8"])
 def test_both_recipes(demo: Subject, recipe: str, seed: int) -> None:
-    """In rounded values a step of several rows may tip a choice, which a random model makes
-    much of; texts that no choice is tipped in are the same, and those are most."""
+    """In rounded values a step of several rows may tip a choice, which a random model makes much
+    of: four layers, one of each kind, do so rarely."""
     checkpoint = load("demo")
+    model = read_model(checkpoint, layers=4).model
     words = {"headers": checkpoint.headers, "folder": DEMO, "without": ("fuse",)}
 
     def session(drafts: int) -> Session:
         lowered = lowered_for(
-            demo.model, RECIPES[recipe], "reference", phases=SPECULATIVE, without=("fuse",)
+            model, RECIPES[recipe], "reference", phases=SPECULATIVE, without=("fuse",)
         )
         sizes = Sizes(tokens=384, sequences=4, drafts=drafts)
-        return open_session(demo.model, RECIPES[recipe], lowered=lowered, sizes=sizes, **words)
+        return open_session(model, RECIPES[recipe], lowered=lowered, sizes=sizes, **words)
 
     wanted = served(session(0), demo.prompts(seed), max_new_tokens=12)
     checking = session(3)
     speculation = demo.scripted(checking, wanted, seed)
     got = served(checking, [one.prompt for one in wanted], max_new_tokens=12)
     equal = [ours.tokens == theirs.tokens for ours, theirs in zip(got, wanted, strict=True)]
-    assert sum(equal) >= 2
+    assert sum(equal) >= 3
     assert 0 < sum(speculation.tally.accepted) < sum(speculation.tally.drafted)
