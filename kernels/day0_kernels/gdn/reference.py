@@ -53,6 +53,42 @@ def gdn(
         state[at] = s.to(state.dtype)
 
 
+def gdn_segment(
+    k: torch.Tensor,
+    v: torch.Tensor,
+    decay: torch.Tensor,
+    beta: torch.Tensor,
+    a_log: torch.Tensor,
+    dt_bias: torch.Tensor,
+    transition_a: torch.Tensor,
+    transition_b: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    *,
+    num_key_heads: int,
+    num_heads: int,
+    head_dim: int,
+    value_dim: int,
+    beta_scale: float = 1.0,
+    workspace: torch.Tensor | None = None,
+) -> None:
+    """What the tokens make of any state: S_out = A S_in + B, for each sequence and head.
+
+    Writes `transition_a` [N, n, dk, dk] and `transition_b` [N, n, dk, dv]: the recurrence from the
+    unit matrix without values, and from zeros. No tokens: the unit matrix and zeros.
+    """
+    _, ks, vs, gs, betas = prepared(
+        k, k, v, decay, beta, a_log, dt_bias, num_key_heads, num_heads, beta_scale
+    )
+    for index, (first, last) in enumerate(borders(cu_seqlens)):
+        a = torch.eye(head_dim, dtype=ks.dtype, device=k.device).repeat(num_heads, 1, 1)
+        b = torch.zeros(num_heads, head_dim, value_dim, dtype=ks.dtype, device=k.device)
+        for t in range(first, last):
+            a, _ = step(a, ks[t], ks[t], torch.zeros_like(ks[t]), gs[t], betas[t])
+            b, _ = step(b, ks[t], ks[t], vs[t], gs[t], betas[t])
+        transition_a[index] = a.to(transition_a.dtype)
+        transition_b[index] = b.to(transition_b.dtype)
+
+
 def gdn_decode(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -214,10 +250,10 @@ def prepared(
     beta_scale: float,
 ) -> tuple[torch.Tensor, ...]:
     """q (normalised, scaled) and k (normalised) [T, n, dk], v [T, n, dv], g and b [T, n]."""
-    dtype, tokens = wide(q), q.shape[0]
+    dtype = wide(q)
     share = num_heads // num_key_heads
     queries, keys = (
-        part.to(dtype).view(tokens, num_key_heads, -1).repeat_interleave(share, dim=1)
+        part.to(dtype).unflatten(-1, (num_key_heads, -1)).repeat_interleave(share, dim=1)
         for part in (q, k)
     )
     size = queries.shape[-1]
@@ -226,7 +262,8 @@ def prepared(
     )
     log_decay = -a_log.to(dtype).exp() * F.softplus(decay.to(dtype) + dt_bias.to(dtype))
     strength = beta_scale * torch.sigmoid(beta.to(dtype))
-    return queries * size**-0.5, keys, v.to(dtype).view(tokens, num_heads, -1), log_decay, strength
+    values = v.to(dtype).unflatten(-1, (num_heads, -1))
+    return queries * size**-0.5, keys, values, log_decay, strength
 
 
 def step(

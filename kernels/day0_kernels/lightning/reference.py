@@ -40,6 +40,35 @@ def lightning(
         state[at] = s.to(state.dtype)
 
 
+def lightning_segment(
+    k: torch.Tensor,
+    v: torch.Tensor,
+    transition_a: torch.Tensor,
+    transition_b: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    *,
+    num_heads: int,
+    head_dim: int,
+    slope_scale: float,
+    workspace: torch.Tensor | None = None,
+) -> None:
+    """What the tokens make of any state: S_out = A S_in + B, for each sequence and head.
+
+    Writes `transition_a` [N, n, d, d] (the decay of all tokens on the diagonal) and `transition_b`
+    [N, n, d, d], the recurrence from zeros.
+    """
+    dtype = wide(k)
+    slope = slopes(num_heads, slope_scale, dtype, k.device)
+    keys, values = (_heads(part, num_heads, dtype) for part in (k, v))
+    unit = torch.eye(head_dim, dtype=dtype, device=k.device)
+    for index, (first, last) in enumerate(borders(cu_seqlens)):
+        b = torch.zeros(num_heads, head_dim, head_dim, dtype=dtype, device=k.device)
+        for t in range(first, last):
+            b = b * (-slope).exp() + keys[t].unsqueeze(-1) * values[t].unsqueeze(-2)
+        transition_a[index] = (-slope * (last - first)).exp() * unit
+        transition_b[index] = b.to(transition_b.dtype)
+
+
 def lightning_chunked(
     q: torch.Tensor,
     k: torch.Tensor,
