@@ -136,4 +136,4 @@ def slopes(
 
 
 def _heads(x: torch.Tensor, num_heads: int, dtype: torch.dtype) -> torch.Tensor:
-    return x.to(dtype).view(x.shape[0], num_heads, -1)  # [T, n, d]
+    return x.to(dtype).unflatten(-1, (num_heads, -1))  # [T, n, d], of no tokens too
