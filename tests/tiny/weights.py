@@ -39,7 +39,8 @@ def randomise(model: torch.nn.Module, seed: int) -> None:
                 *module.named_buffers(recurse=False),
             ]
             for leaf, tensor in tensors:
-                if leaf in COMPUTED_BUFFERS:
+                # scalars are constants of a function (xIELU, an embedding's factor)
+                if leaf in COMPUTED_BUFFERS or tensor.dim() == 0:
                     continue
                 # save_pretrained writes what memory holds: no NaN may be left in it.
                 value = draw_tensor(module, module_name, leaf, tensor, generator)

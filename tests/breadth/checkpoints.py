@@ -1,0 +1,53 @@
+"""Tiny checkpoints of any type: the class's own defaults, with every size replaced by a small one.
+
+What a class decides by default (biases, layer patterns, tied heads, norms) stays as published;
+`sizes.OWN` holds what single types need beside. Weights are random (tests.tiny.weights).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from tests.tiny.checkpoint import EAGER, TinyCheckpoint, decoder_of
+from tests.tiny.kinds import layer_kinds
+from tests.tiny.weights import randomise
+
+from . import sizes
+
+TYPES = tuple(
+    line
+    for line in (Path(__file__).parent / "types.txt").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("#")
+)
+
+
+def config_of(type_name: str) -> Any:
+    """The type's config with small sizes."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    kind = CONFIG_MAPPING[type_name]
+    fields = {field.name for field in dataclasses.fields(kind)}
+    words = {key: value for key, value in sizes.COMMON.items() if key in fields}
+    own = sizes.OWN.get(type_name, {})
+    return kind(**{**words, **own})
+
+
+def class_of(type_name: str) -> Any:
+    """The class with a head, else the bare decoder."""
+    import transformers
+    from transformers.models.auto import modeling_auto as auto
+
+    name = auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(type_name)
+    if name is None:
+        name = sizes.CLASSES.get(type_name) or auto.MODEL_MAPPING_NAMES[type_name]
+    return getattr(transformers, name)
+
+
+def build(type_name: str, folder: Path, *, seed: int = 0) -> Any:
+    """Write config.json and model.safetensors; returns the module they were saved from."""
+    module = class_of(type_name)._from_config(config_of(type_name), **EAGER).eval()
+    randomise(module, seed)
+    module.save_pretrained(folder)
+    return module

@@ -1,0 +1,48 @@
+"""Small sizes for the config keys of all types, and what single types need beside."""
+
+from typing import Any
+
+COMMON: dict[str, Any] = {
+    "vocab_size": 97, "hidden_size": 48, "d_model": 48, "n_embd": 48,
+    "num_hidden_layers": 4, "n_layer": 4, "n_layers": 4, "num_layers": 4,
+    "num_attention_heads": 6, "n_head": 6, "n_heads": 6, "num_heads": 6,
+    "num_key_value_heads": 3, "num_kv_heads": 3, "head_dim": 12,
+    "intermediate_size": 70, "ffn_dim": 70, "n_inner": 70, "ffn_hidden_size": 70,
+    "moe_intermediate_size": 22, "expert_ffn_hidden_size": 22,
+    "dense_intermediate_size": 62, "intermediate_size_mlp": 62,
+    "shared_expert_intermediate_size": 26, "shared_intermediate_size": 26,
+    "shared_experts_intermediate_size": 26, "moe_shared_expert_intermediate_size": 26,
+    "num_experts": 8, "num_local_experts": 8, "n_routed_experts": 8, "moe_num_experts": 8,
+    "num_experts_per_tok": 3, "moe_topk": 3, "moe_k": 3, "top_k_experts": 3,
+    "kv_lora_rank": 20, "q_lora_rank": 28, "qk_rope_head_dim": 8, "qk_nope_head_dim": 10,
+    "v_head_dim": 14,
+    "index_head_dim": 16, "index_n_heads": 5, "index_topk": 9,
+    "max_position_embeddings": 128, "n_positions": 128, "max_seq_len": 128,
+    "sliding_window": 9, "sliding_window_size": 9, "attention_chunk_size": 9,
+    "bos_token_id": 3, "eos_token_id": 4, "pad_token_id": None,
+    "linear_key_head_dim": 9, "linear_value_head_dim": 13, "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4, "linear_conv_kernel_dim": 4,
+    "first_k_dense_replace": 1,
+}  # fmt: skip
+
+OWN: dict[str, dict[str, Any]] = {
+    "diffllama": {"num_attention_heads": 8, "num_key_value_heads": 4},
+    "dots1": {"n_shared_experts": 2},
+    "dots3_note_text": {"num_key_value_heads": 6},
+    "glm5_next_text": {"num_key_value_heads": 6},
+    "hy_v4_vl_text": {"rope_parameters": {"rope_type": "default", "rope_theta": 3000.0,
+                                          "mrope_section": [2, 1, 1]}},
+    "inkling2_loop_text": {"unpadded_vocab_size": 95},
+    "inkling2_text": {"unpadded_vocab_size": 95},
+    "inkling_text": {"unpadded_vocab_size": 95},
+    "gemma3n_text": {"num_kv_shared_layers": 2, "vocab_size_per_layer_input": 97,
+                     "hidden_size_per_layer_input": 10, "num_hidden_layers": 6,
+                     "layer_types": ["sliding_attention", "full_attention"] * 3,
+                     "intermediate_size": 70, "activation_sparsity_pattern": [0.9] * 2 + [0.0] * 4,
+                     "laurel_rank": 7},
+    "gemma4_text": {"vocab_size_per_layer_input": 97, "hidden_size_per_layer_input": 10},
+    "modernbert-decoder": {"pad_token_id": 0},
+}
+CLASSES: dict[str, str] = {
+    "hy_v4_vl_text": "HYV4VLTextModel",
+}
