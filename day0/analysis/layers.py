@@ -9,8 +9,8 @@ def layer_view(index: int, layer: LayerSpec, residual: str) -> dict[str, Any]:
     """{"index", "mixer", "ffn", "residual"}: mechanism stems, lists joined with "+"."""
     names: dict[str, list[str]] = {"mixer": [], "ffn": []}
     for sublayer in layer.sublayers:
-        slot = "ffn" if sublayer.name.startswith("ffn") else "mixer"
         for branch in sublayer.branches:
+            slot = "ffn" if (branch.slot or sublayer.name).startswith("ffn") else "mixer"
             names[slot].append(kind_of(branch.stem, branch.spec))
     return {
         "index": index,

@@ -10,8 +10,10 @@ from day0.mechanisms.indexer import Indexer
 from day0.mechanisms.kda import KDA
 from day0.mechanisms.lightning import LIGHTNING
 from day0.mechanisms.mla import MLA
+from day0.mechanisms.mlp import MLP
 from day0.mechanisms.moe import MOE
 from day0.mechanisms.mtp import Mtp, Site
+from day0.mechanisms.positions import Positions
 from day0.mechanisms.residual import ADD, Residual
 from day0.mechanisms.shared_kv import SHARED_KV
 from day0.mechanisms.sparse_gqa import SPARSE_GQA
@@ -19,7 +21,7 @@ from day0.mechanisms.spec import Mechanism
 from day0.mechanisms.unknown import UNKNOWN
 
 MIXERS: tuple[Mechanism, ...] = (KDA, GDN, LIGHTNING, MLA, SHARED_KV, SPARSE_GQA, GQA)
-FFNS: tuple[Mechanism, ...] = (MOE, GLU)
+FFNS: tuple[Mechanism, ...] = (MOE, MLP, GLU)
 RESIDUALS: tuple[Residual, ...] = (ATTN_RESIDUAL, HYPER_CONNECTION, HYPER_GATE, ADD)
 
 MECHANISMS: dict[str, Mechanism] = {
@@ -49,4 +51,4 @@ def add_mechanism(slot: str, mechanism: Mechanism) -> None:
 
 
 # Neither mixer, feed-forward nor residual: indexers stand inside mixers, drafts beside the trunk.
-PARTS: tuple[type, ...] = (Indexer, Mtp, Site)
+PARTS: tuple[type, ...] = (Indexer, Mtp, Positions, Site)

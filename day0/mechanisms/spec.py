@@ -21,12 +21,15 @@ class Flow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The sizes every mechanism needs: hidden width, layer count, the config's norm eps."""
+    """The sizes every mechanism needs: hidden width, layer count, the config's norm eps, and what
+    norms are: `norm_kind` "rms" or "layer", `norm_bare` without a weight."""
 
     hidden_size: int
     num_layers: int
     norm_eps: float
     zero_centered: bool
+    norm_kind: str = "rms"
+    norm_bare: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +69,15 @@ class Mechanism:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A mechanism's spec, the facts it was read from, and its factor in the sum."""
+    """A mechanism's spec, the facts it was read from, and its factor in the sum. Of several
+    branches of a sublayer: `slot`, the id prefix, and `norm`, the branch's own."""
 
     stem: str
     spec: Any
     because: tuple[str, ...] = ()
     multiplier: float = 1.0
+    slot: str = ""
+    norm: "Part | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +108,7 @@ class ModelSpec:
 
     `residual` says how the stream begins and ends; `norm` is the final norm (None: the residual's
     end holds it). `softcap` and `logit_scale` act on logits, `embedding_scale` on embeddings.
-    `drafts`: MTP modules.
+    `drafts`: MTP modules. `positions`: what is done to embeddings first, or None.
     """
 
     name: str
@@ -121,3 +127,4 @@ class ModelSpec:
     logit_scale: float = 1.0
     softcap: float | None = None
     drafts: tuple[Part, ...] = ()
+    positions: Part | None = None

@@ -9,7 +9,7 @@ from day0.errors import Day0Error
 from day0.ir import format as formats
 from day0.ir.fact import Finding
 from day0.mechanisms import config_kinds as kinds
-from day0.mechanisms import indexer, mtp, norm, rope
+from day0.mechanisms import indexer, mtp, norm, positions, rope
 from day0.mechanisms.config import ConfigReader
 from day0.mechanisms.names import Names, Scope
 from day0.mechanisms.spec import (
@@ -32,8 +32,12 @@ from day0.models.stored import alternatives, recognise
 from day0.models.words import types_of
 
 EMBED = ("embed_tokens.weight", "word_embeddings.weight", "tok_embeddings.weight", "embed.weight",
-         "wte.weight", "embeddings.weight")  # fmt: skip
-HEAD = ("lm_head.weight", "head.weight", "output.weight", "embed_out.weight")
+         "wte.weight", "embeddings.weight", "embed_in.weight",
+         "embeddings.tok_embeddings.weight")  # fmt: skip
+HEAD = ("lm_head.weight", "head.weight", "output.weight", "embed_out.weight", "decoder.weight",
+        "output_projection.weight", "unembed.weight")  # fmt: skip
+FINAL = ("norm", "final_layernorm", "ln_f", "final_norm", "norm_f", "final_layer_norm",
+         "layer_norm")  # fmt: skip
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "half": "fp16", "float": "fp32"}
 COVERED = frozenset(COVERED_TYPES)
 
@@ -91,6 +95,7 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
             owners=owners,
         )
 
+    placed = positions.read(cfg, root, shape)
     residual = residual_of(layer_at(0))
     layers = tuple(layer_spec(layer_at(i), residual, owners, findings) for i in range(num_layers))
     findings.extend(indexer.conflicts(layer_at(i) for i in _selecting(layers)))
@@ -120,6 +125,7 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
         logit_scale=_logit_scale(cfg),
         softcap=cfg.get("logits.softcap", "final_logit_softcapping", default=None),
         drafts=mtps,
+        positions=placed,
     )
     if headers is None:
         spec = _distrusted(spec, cfg, findings)
@@ -248,24 +254,45 @@ def _shape(cfg: ConfigReader, num_layers: int, root: Scope) -> Shape:
         "norm.eps", "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
         "norm_epsilon", assume=1e-6,
     )  # fmt: skip
+    bare = bool(cfg.get("norm.bare", derive=lambda: _bare(root), default=False))
     return Shape(
         hidden_size=hidden,
         num_layers=num_layers,
         norm_eps=float(eps),
         zero_centered=bool(cfg.get("norm.zero_centered", "use_gemma_norm", assume=False)),
+        norm_kind=_norm_kind(cfg, bare),
+        norm_bare=bare,
+    )
+
+
+def _norm_kind(cfg: ConfigReader, bare: bool) -> str:
+    """"layer" where the eps is one of layer norms; a norm with a bias is one whatever this says."""
+    if "norm.kind" not in cfg.known and cfg.says("layer_norm_eps") and not cfg.says("rms_norm_eps"):
+        return cfg.note("norm.kind", "layer", "config", "config.json:layer_norm_eps")
+    return cfg.get("norm.kind", default="rms", decisive=bare)
+
+
+def _bare(root: Scope) -> bool | None:
+    """Whether the decoder stores a head or an embedding and no norm anywhere: norms that have no
+    weight. None without headers."""
+    if not root.names:
+        return None
+    stored = root.has(*(f"{name}.{part}" for name in FINAL for part in ("weight", "norm.weight")))
+    return not stored and not any(
+        name.endswith(("norm.weight", "norm1.weight")) for name in root.names.below(root.prefix)
     )
 
 
 def _final_norm(cfg: ConfigReader, root: Scope, shape: Shape) -> Part | None:
     if cfg.get("norm.no_final", default=False):
         return None
-    names = ("norm", "final_layernorm", "ln_f", "final_norm", "norm_f")
-    biases = [f"{name}.bias" for name in names]
+    biases = [f"{name}.bias" for name in FINAL]
     spec = norm.Norm(
-        names=names,
-        kind="layer" if root.has(*biases) else "rms",
+        names=FINAL,
+        kind="layer" if root.has(*biases) else shape.norm_kind,
         eps=shape.norm_eps,
         zero_centered=shape.zero_centered,
+        weight=not shape.norm_bare,
         bias=root.has(*biases),
     )
     return Part(stem="norm", spec=spec, because=("norm.eps", "norm.zero_centered"))

@@ -1,6 +1,7 @@
 """One layer: which mechanism each part is, by tensors where headers exist, else by words."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from day0.ir.fact import Finding
@@ -10,10 +11,6 @@ from day0.mechanisms.index import RESIDUALS, ffns, mixers
 from day0.mechanisms.residual import ADD, Residual
 from day0.mechanisms.spec import Layer, LayerSpec, Mechanism, Part, Sublayer
 from day0.mechanisms.unknown import Unknown, damaged, read_unknown, renamed
-
-NORM_IN = ("input_layernorm", "attention_norm", "attn_norm", "attention_layer_norm", "ln_1",
-           "norm")  # fmt: skip
-NORM_FFN = ("post_attention_layernorm", "ffn_norm", "mlp_norm", "feedforward_layer_norm", "ln_2")
 
 
 def residual_of(layer: Layer) -> Residual:
@@ -39,7 +36,9 @@ def layer_spec(
         if getattr(mixer.spec, "indexer", None) is not None:
             owners.setdefault("indexer", {})[layer.index] = mixer.spec
         ffn = _part(layer, ffns(), "ffn", findings)
-        parts = [("mixer", mixer, NORM_IN), ("ffn", ffn, NORM_FFN)]
+        if norm.arrangement(layer) == "parallel":
+            return LayerSpec(sublayers=(_parallel(layer, mixer, ffn, residual),))
+        parts = [("mixer", mixer, norm.FIRST), ("ffn", ffn, norm.SECOND)]
         return LayerSpec(
             sublayers=tuple(
                 _sublayer(layer, name, part, norms, residual) for name, part, norms in parts
@@ -82,6 +81,25 @@ def _sublayer(
         residual=Part(stem=residual.stem, spec=spec, because=tuple(because)),
         norm_in=norm_in,
         norm_out=norm_out,
+    )
+
+
+def _parallel(layer: Layer, mixer: Part, ffn: Part, residual: Residual) -> Sublayer:
+    """Mixer and feed-forward of the same input: behind one norm, or each behind its own."""
+    with layer.cfg.recording() as because:
+        spec = residual.read(layer, "mixer")
+    first = norm.read(layer, *norm.FIRST)
+    if layer.at.has(*(f"{name}.weight" for name in norm.SECOND)):
+        second = norm.read(layer, *norm.SECOND)
+        branches = replace(mixer, slot="mixer", norm=first), replace(ffn, slot="ffn", norm=second)
+        first = None
+    else:
+        branches = replace(mixer, slot="mixer"), replace(ffn, slot="ffn")
+    return Sublayer(
+        name="mixer",
+        branches=branches,
+        residual=Part(stem=residual.stem, spec=spec, because=tuple(because)),
+        norm_in=first,
     )
 
 

@@ -15,6 +15,7 @@ NAMES = (
     "add_rmsnorm",
     "attn_residual",
     "cache_write",
+    "clamp",
     "compress",
     "concat",
     "embedding",
@@ -40,6 +41,7 @@ NAMES = (
     "moe_route",
     "ngram_embedding",
     "ngram_gate",
+    "position_embedding",
     "position_scale",
     "quant",
     "rmsnorm",
@@ -53,6 +55,7 @@ NAMES = (
     "streams",
     "take_rows",
     "unknown",
+    "xielu",
 )
 
 

@@ -29,6 +29,11 @@ def add(
     y.copy_(scale_a * a.to(dtype) + scale_b * b.to(dtype))
 
 
+def clamp(x: torch.Tensor, y: torch.Tensor, *, limit: float) -> None:
+    """y = x within -limit and limit."""
+    y.copy_(x.clamp(-limit, limit))
+
+
 def concat(x: list[torch.Tensor], y: torch.Tensor) -> None:
     """y [T, sum of widths]: the values' channels side by side."""
     y.copy_(torch.cat([part.to(y.dtype) for part in x], dim=-1))
@@ -95,16 +100,22 @@ def layernorm(
     bias: torch.Tensor | None = None,
     *,
     eps: float,
+    zero_centered: bool = False,
+    group: int = 0,
 ) -> None:
-    """y = (x - mean) * rsqrt(var + eps) * weight + bias; weight, bias [C]."""
-    wider = x.to(wide(x))
+    """y [T, C] = (x - mean) * rsqrt(var + eps) * weight + bias, over each `group` channels (0: the
+    row). weight, bias [group]: the same for every group, or one value a channel; the weight
+    stored as w - 1 if `zero_centered`."""
+    rows, channels = x.shape
+    wider = x.to(wide(x)).view(rows, channels // (group or channels), -1)
     centred = wider - wider.mean(-1, keepdim=True)
     normed = centred * torch.rsqrt(centred.square().mean(-1, keepdim=True) + eps)
     if weight is not None:
-        normed = normed * weight.to(normed.dtype)
+        factor = weight.to(normed.dtype).view(-1, normed.shape[-1])
+        normed = normed * (factor + (1 if zero_centered else 0))
     if bias is not None:
-        normed = normed + bias.to(normed.dtype)
-    y.copy_(normed)
+        normed = normed + bias.to(normed.dtype).view(-1, normed.shape[-1])
+    y.copy_(normed.view(rows, channels))
 
 
 def linear(
@@ -122,6 +133,20 @@ def linear(
     matrices = weight.to(dtype).view(groups, -1, weight.shape[-1])  # [g, out/g, in/g]
     product = torch.einsum("tgi,goi->tgo", blocks, matrices).reshape(x.shape[0], -1)  # [T, out]
     y.copy_(product if bias is None else product + bias.to(dtype))
+
+
+def position_embedding(
+    x: torch.Tensor,
+    table: torch.Tensor,
+    y: torch.Tensor,
+    positions: torch.Tensor,
+    *,
+    offset: int = 0,
+    scale: float = 1.0,
+) -> None:
+    """y [T, H] = x + scale * table[position + offset]; table [P, H]."""
+    dtype = wide(x)
+    y.copy_(x.to(dtype) + table[positions.long() + offset].to(dtype) * scale)
 
 
 def position_scale(
@@ -193,6 +218,25 @@ def streams(x: torch.Tensor, y: torch.Tensor, *, num_streams: int, rule: str) ->
         y.copy_(x.repeat(1, num_streams))
     else:
         y.copy_(x.to(wide(x)).view(x.shape[0], num_streams, -1).mean(1))
+
+
+def xielu(
+    x: torch.Tensor,
+    alpha_p: torch.Tensor,
+    alpha_n: torch.Tensor,
+    beta: torch.Tensor,
+    eps: torch.Tensor,
+    y: torch.Tensor,
+) -> None:
+    """y = p x^2 + b x above zero, n (expm1(min(x, eps)) - x) + b x elsewhere, with b = beta,
+    p = softplus(alpha_p), n = b + softplus(alpha_n), all of one element (arXiv 2411.13010)."""
+    wider = x.to(wide(x))
+    slope = beta.to(wider.dtype)
+    positive = torch.nn.functional.softplus(alpha_p.to(wider.dtype))
+    negative = slope + torch.nn.functional.softplus(alpha_n.to(wider.dtype))
+    below = torch.expm1(torch.minimum(wider, eps.to(wider.dtype))) - wider
+    bent = torch.where(wider > 0, positive * wider.square(), negative * below)
+    y.copy_(bent + slope * wider)
 
 
 def take_rows(x: torch.Tensor, y: torch.Tensor, cu_seqlens: torch.Tensor, *, rows: str) -> None:

@@ -1,0 +1,167 @@
+"""What config words and tensors say of grouped-query attention beside its sizes."""
+
+from day0.mechanisms._gqa_weights import Q, named
+from day0.mechanisms.names import Scope
+from day0.mechanisms.norm import arrangement
+from day0.mechanisms.rope import Rope, table
+from day0.mechanisms.spec import Layer
+
+OUT = ("o_proj", "out_proj", "wo", "dense", "c_proj", "Wo")
+Q_NORM = ("q_norm", "query_layernorm", "q_layernorm")
+K_NORM = ("k_norm", "key_layernorm", "k_layernorm")
+SINKS = ("sinks", "softmax_offset", "attention_sink_bias")
+GATE = ("gate_proj", "g_proj")
+
+
+def scale(layer: Layer, head_dim: int) -> float:
+    """head_dim^-1/2 unless the config gives its own."""
+    own = layer.cfg.word("query_pre_attn_scalar")
+    if own:
+        return layer.cfg.note("gqa.scale", own**-0.5, "config", "query_pre_attn_scalar")
+    return layer.cfg.get(
+        "gqa.scale", "attention_multiplier", "attn_config.softmax_scale",
+        default=max(head_dim, 1) ** -0.5,
+    )  # fmt: skip
+
+
+def window(layer: Layer) -> int:
+    """Tokens that a row sees, itself among them; 0: all."""
+    if layer.word not in ("sliding", "chunked"):
+        return 0
+    return layer.cfg.get(
+        "gqa.window", "sliding_window", "sliding_window_size", "attention_chunk_size",
+        "local_attention",
+    )  # fmt: skip
+
+
+def alibi(layer: Layer) -> float:
+    """The bias of ALiBi at its largest slope's exponent (8 everywhere so far); 0: none."""
+    cfg = layer.cfg
+    word = cfg.word("alibi", "attn_config.alibi")
+    if word is not None:
+        most = cfg.word("attn_config.alibi_bias_max") or 8
+        return cfg.note("gqa.alibi", float(most) if word else 0.0, "config", "alibi", decisive=True)
+    return float(cfg.get("gqa.alibi", default=0.0))
+
+
+def rope(layer: Layer, head_dim: int) -> Rope | None:
+    cfg = layer.cfg
+    label = {"sliding": "sliding_attention"}.get(layer.word, "full_attention")
+    cfg.word("initial_context_length")  # gpt-oss: restates original_max_position_embeddings
+    theta = _own_theta(layer)
+    if _listed_no_rope(layer) or theta == 0:
+        return None
+    if cfg.get(f"gqa.no_rope.{label}", assume=False):
+        return None
+    found = table(cfg, label, *_theta_keys(layer))
+    if found is None:
+        return _without_words(layer, label)
+    return Rope(
+        dims=_rope_dims(layer, head_dim, found.partial),
+        theta=theta or found.theta,
+        scaling=found.scaling,
+        args=found.args,
+        # A part of the head, or a block with parallel branches: such models are of both kinds.
+        pairing=cfg.get(
+            "gqa.rope_pairing", assume="half",
+            decisive=found.partial not in (None, 1.0) or arrangement(layer) == "parallel",
+        ),
+    )  # fmt: skip
+
+
+def _theta_keys(layer: Layer) -> tuple[str, ...]:
+    return ("rope_local_base_freq", "swa_rope_theta") if layer.word == "sliding" else ()
+
+
+def _own_theta(layer: Layer) -> float | None:
+    """The layer's own base where the config lists one a layer; 0 turns rotary embedding off."""
+    listed = layer.cfg.word("layer_rope_theta")
+    if listed is None or layer.index >= len(listed):
+        return None
+    return float(listed[layer.index] or 0)
+
+
+def _without_words(layer: Layer, label: str) -> None:
+    """No rotary words: no rotary embedding, which only some types are known to mean by it."""
+    cfg = layer.cfg
+    path = f"gqa.no_rope_without_words.{label}"
+    if "gqa.no_rope_without_words" in cfg.known or cfg.says("rope_parameters", "rope_scaling"):
+        cfg.note(path, True, "config", "no rotary words", decisive=True)
+    elif cfg.says("alibi", "attn_config.alibi") or "position.offset" in cfg.facts:
+        cfg.note(path, True, "config", "other positions", decisive=True)
+    else:
+        cfg.get(path, assume=True, decisive=True)
+
+
+def _rope_dims(layer: Layer, head_dim: int, partial: float | None) -> int:
+    cfg = layer.cfg
+    rotary = cfg.word("rotary_dim")
+    if partial is not None:
+        cfg.note("gqa.partial", partial, "config", "partial rotary factor", decisive=True)
+        return int(head_dim * partial)
+    if rotary:
+        return cfg.note("gqa.rope_dims", int(rotary), "config", "config.json:rotary_dim")
+    return int(head_dim * cfg.get("gqa.partial", default=1.0, decisive=True))
+
+
+def _listed_no_rope(layer: Layer) -> bool:
+    cfg = layer.cfg
+    listed = cfg.word("no_rope_layers")
+    interval = cfg.word("no_rope_layer_interval")
+    if listed is not None and layer.index < len(listed):
+        return not listed[layer.index]
+    return bool(interval) and (layer.index + 1) % interval == 0
+
+
+def qk_norm(layer: Layer, at: Scope, head_dim: int) -> str:
+    """The stored weight's size tells the kind. Where it is not stored but the config or our
+    tables promise it, it is expected, so that the proof names the missing tensor. "bare": a norm
+    of each head that has no weight."""
+    cfg = layer.cfg
+    word = cfg.word("use_qk_norm", "qk_layernorm")
+    cfg.word("qk_norm_type")  # MiniMax-M3: per_head, as the weight's size tells
+    shape = at.shape(*named(Q_NORM))
+    if shape is not None:
+        # Cohere's norm of heads has a row of weights for each of them.
+        kind = "head" if shape[0] == head_dim else "heads" if len(shape) == 2 else "full"
+        return cfg.note("gqa.qk_norm", kind, "header", "rows of q_norm")
+    if "gqa.qk_norm" in cfg.known and cfg.known["gqa.qk_norm"][0] == "bare":
+        return cfg.get("gqa.qk_norm") if word is not False else "none"
+    if word is not None:
+        kind = "head" if word else "none"
+        return cfg.note("gqa.qk_norm", kind, "config", "config.json:use_qk_norm")
+    return cfg.get("gqa.qk_norm", default="none")
+
+
+def out_gate(layer: Layer, at: Scope, heads: int, value_dim: int) -> str:
+    """"fused": q_proj holds [q | gate] a head; "element", "head": a matrix of its own, with one
+    row for each channel or for each head."""
+    cfg, width = layer.cfg, heads * value_dim
+    word = cfg.word("attn_output_gate", "attention_output_gate", "use_attention_gate")
+    rows = at.dim(0, *named(GATE))
+    if rows in (heads, width):
+        return cfg.note("gqa.out_gate", "head" if rows == heads else "element", "header",
+                        "rows of the gate")  # fmt: skip
+    rows = at.dim(0, *named(Q))
+    if rows is not None and rows in (width, 2 * width):
+        kind = "none" if rows == width else "fused"
+        return cfg.note("gqa.out_gate", kind, "header", "rows of q_proj")
+    if word is not None:
+        kind = "fused" if word else "none"
+        return cfg.note("gqa.out_gate", kind, "config", "config.json:attn_output_gate")
+    return cfg.get("gqa.out_gate", default="none")
+
+
+def out_bias(layer: Layer, at: Scope) -> bool:
+    """attention_bias means q, k and v in some types (GLM-4.5) and the output too in others."""
+    cfg = layer.cfg
+    if at.names and at.has(*named(OUT)):
+        cfg.word("attention_out_bias", "use_bias")
+        stored = at.has(*named(OUT, "bias"))
+        return cfg.note("gqa.out_bias", stored, "header", "bias of the output projection")
+    if "gqa.out_bias" in cfg.known:
+        return bool(cfg.get("gqa.out_bias"))
+    return bool(
+        cfg.get("gqa.out_bias", "attention_out_bias", "attention_bias", "use_bias", "bias",
+                default=False)
+    )  # fmt: skip
