@@ -61,6 +61,7 @@ def rope(layer: Layer, head_dim: int) -> Rope | None:
         theta=theta or found.theta,
         scaling=found.scaling,
         args=found.args,
+        inverse=bool(cfg.get("gqa.rope_inverse", default=False)),
         # A part of the head, or a block with parallel branches: such models are of both kinds.
         pairing=cfg.get(
             "gqa.rope_pairing", assume="half",

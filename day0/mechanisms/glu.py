@@ -6,13 +6,15 @@ from typing import Any
 from day0.ir.weight import Expr, Pick
 from day0.mechanisms.builder import Builder
 from day0.mechanisms.names import Scope
+from day0.mechanisms.norm import weighted_rms
 from day0.mechanisms.spec import Flow, Layer, Mechanism
 
 MODULES = ("mlp", "block_sparse_moe", "ffn", "feed_forward", "")
-GATE = ("gate_proj", "w1", "linear_gate")
-UP = ("up_proj", "w3")
-DOWN = ("down_proj", "w2")
-FUSED = ("gate_up_proj",)
+GATE = ("gate_proj", "w1", "linear_gate", "c_fc_0")
+UP = ("up_proj", "w3", "c_fc_1")
+DOWN = ("down_proj", "w2", "c_proj", "output_linear", "Wo")
+FUSED = ("gate_up_proj", "input_linear", "Wi")
+INNER = "ffn_sub_norm.weight"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +39,13 @@ class Activation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glu:
-    """`intermediate` channels; `fused`: gate and up are rows [gate | up] of one tensor."""
+    """`intermediate` channels. `inner_norm`: an RMS norm before the last matrix (BitNet)."""
 
     intermediate: int
     activation: Activation
     bias: bool = False
+    inner_norm: bool = False
+    norm_eps: float = 0.0
 
 
 FUNCTIONS = {
@@ -113,12 +117,17 @@ def read(layer: Layer) -> Glu:
         ),  # fmt: skip
         activation=activation(layer, "dense"),
         bias=bool(cfg.get("ffn.bias", "mlp_bias", default=False)),
+        inner_norm=at.has(INNER),
+        norm_eps=layer.shape.norm_eps if at.has(INNER) else 0.0,
     )
 
 
 def flow(spec: Glu, b: Builder, x: str, at: Scope, flow: Flow) -> str:
     at = at.child(*MODULES)
-    return feed_forward(b, x, at, spec.intermediate, spec.activation, role="dense", bias=spec.bias)
+    return feed_forward(
+        b, x, at, spec.intermediate, spec.activation, role="dense", bias=spec.bias,
+        inner=spec.norm_eps if spec.inner_norm else None,
+    )  # fmt: skip
 
 
 def feed_forward(
@@ -130,8 +139,10 @@ def feed_forward(
     *,
     role: str,
     bias: bool = False,
+    inner: float | None = None,
 ) -> str:
-    """A gated feed-forward whose tensors stand directly in `at`."""
+    """A gated feed-forward whose tensors stand directly in `at`; `inner`: the eps of a norm
+    before the last matrix."""
     width = b.width(x)
     gate_source, up_source = gate_and_up(at, intermediate, width)
     biases: list[Expr | None] = [None, None]
@@ -145,6 +156,8 @@ def feed_forward(
     gate = b.linear("gate_proj", x, gate_source, role=role, bias=biases[0])
     up = b.linear("up_proj", x, up_source, role=role, bias=biases[1])
     y = b.op("glu", "act", {"gate": gate, "up": up}, **act.attrs())["y"]
+    if inner is not None:
+        y = weighted_rms(b, "inner_norm", y, at, INNER, eps=inner, size=intermediate)
     return b.project("down_proj", y, at, DOWN, width, role=role, bias=bias)
 
 

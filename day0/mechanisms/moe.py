@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from day0.ir.weight import Expr, Leaf, Permute, Pick
+from day0.ir.weight import Expr, Leaf, Permute, Pick, Reshape
 from day0.mechanisms.builder import Builder
 from day0.mechanisms.glu import Activation, activation, feed_forward
 from day0.mechanisms.names import Scope
@@ -10,17 +10,21 @@ from day0.mechanisms.norm import weighted_rms
 from day0.mechanisms.spec import Flow, Layer, Mechanism
 
 MODULES = ("block_sparse_moe", "mlp", "ffn", "feed_forward", "")
-ROUTER = ("gate", "router")
+ROUTER = ("gate", "router", "router.gate", "gate.wg", "router.layer")
 BIAS = ("gate.e_score_correction_bias", "gate.expert_bias", "e_score_correction_bias", "gate.bias",
-        "expert_bias")  # fmt: skip
+        "expert_bias", "experts.e_score_correction_bias",
+        "moe_statics.e_score_correction_bias")  # fmt: skip
+FAR_BIAS = "moe.router.expert_bias"  # Kolibri's, beside the module in the layer
 TABLE = ("gate.tid2eid",)
 GATE = ("experts.{e}.gate_proj.weight", "experts.{e}.w1.weight")
 UP = ("experts.{e}.up_proj.weight", "experts.{e}.w3.weight")
 DOWN = ("experts.{e}.down_proj.weight", "experts.{e}.w2.weight")
 SHARED = ("shared_experts", "shared_expert", "shared_mlp")
+FUSED_IN = ("experts.gate_up_proj", "input_linear.weight", "experts.fc1.weight")
+FUSED_OUT = ("experts.down_proj", "output_linear.weight", "experts.fc2.weight")
 NUM_EXPERTS = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts",
                "num_moe_experts")  # fmt: skip
-SCORES = ("softmax", "sigmoid", "sqrtsoftplus", "topk_softmax")
+SCORES = ("softmax", "sigmoid", "sqrtsoftplus", "topk_softmax", "topk_sigmoid", "sparsemixer")
 TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "top_k_experts",
          "topk", "experts_per_token")  # fmt: skip
 WIDTH = ("moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size")
@@ -33,7 +37,8 @@ class Moe:
     and up alternate along 2I, else they stand [gate | up]. `left_out`: score of experts outside
     the chosen groups. `shared` channels of the shared expert (0: none), gated by one sigmoid value
     if `shared_gate`. `latent` > 0: the experts' own width (Kimi-K3). `hashed`: experts come from a
-    table by token id (DeepSeek-V4)."""
+    table by token id (DeepSeek-V4). `softcap` of the router's logits. `weigh_input`: experts read
+    x times their weight (Llama 4). `average`: half of routed plus half of shared (Command A)."""
 
     num_experts: int
     top_k: int
@@ -59,13 +64,17 @@ class Moe:
     norm_eps: float
     layout: str = "each"
     interleaved: bool = False
+    softcap: float | None = None
+    weigh_input: bool = False
+    average: bool = False
 
 
 def sees(layer: Layer) -> bool:
     at = layer.at.child(*MODULES)
     return at.has_module("experts") or at.has(
-        "experts.gate_up_proj", "experts.0.w1.weight", "experts.0.gate_proj.weight"
-    )
+        "experts.gate_up_proj", "experts.0.w1.weight", "experts.0.gate_proj.weight",
+        "router.layer.weight",
+    )  # fmt: skip
 
 
 def says(layer: Layer) -> bool:
@@ -119,14 +128,18 @@ def read(layer: Layer) -> Moe:
         norm_eps=layer.shape.norm_eps,
         layout=layout,
         interleaved=_interleaved(layer, at, layout),
-    )
+        softcap=cfg.get("moe.softcap", "moe_router_logit_softcapping", default=None) or None,
+        weigh_input=bool(cfg.get("moe.weigh_input", "moe_apply_router_weight_on_input",
+                                 default=False)),
+        average=cfg.word("shared_expert_combination_strategy") == "average" and shared > 0,
+    )  # fmt: skip
 
 
 def _experts(at: Scope) -> int | None:
     for pattern in UP:
         if (count := at.count(pattern)) is not None:
             return count
-    return at.dim(0, "experts.gate_up_proj", "gate.weight", "router.weight")
+    return at.dim(0, *FUSED_IN, *(f"{name}.weight" for name in ROUTER))
 
 
 def _groups(layer: Layer) -> tuple[int, int, str]:
@@ -147,6 +160,10 @@ def _score(layer: Layer, at: Scope) -> str:
     cfg = layer.cfg
     word = cfg.word("scoring_func", "moe_router_activation_func", "score_function",
                     "moe_router_score_function")  # fmt: skip
+    choice = cfg.word("expert_selection_fn")  # Command A ranks logits, then takes one of these
+    if choice in ("softmax", "sigmoid"):
+        kind = "topk_softmax" if choice == "softmax" else "sigmoid"
+        return cfg.note("moe.score", kind, "config", "config.json:expert_selection_fn")
     if word in SCORES:
         return cfg.note("moe.score", word, "config", "scoring function")
     if word is not None:
@@ -171,7 +188,7 @@ def _bias(layer: Layer, at: Scope) -> bool:
     switch = cfg.word("use_routing_bias")
     if layer.ffn_word == "hash" or at.has(*TABLE):
         return False
-    if at.has(*BIAS):
+    if at.has(*BIAS) or layer.at.has(FAR_BIAS):
         return cfg.note("moe.bias", True, "header", "a bias beside the router")
     if method is not None:
         return cfg.note("moe.bias", method == "noaux_tc", "config", "config.json:topk_method")
@@ -208,12 +225,12 @@ def _layout(at: Scope, layer: Layer, width: int) -> str:
     if at.has(GATE[0].format(e=0), GATE[1].format(e=0)):
         return "each"
     hidden = layer.shape.hidden_size
-    for name, transposed in (("gate_up_proj", (hidden, 2 * width)), ("down_proj", (width, hidden))):
-        shape = at.shape(f"experts.{name}")
+    for names, transposed in ((FUSED_IN, (hidden, 2 * width)), (FUSED_OUT, (width, hidden))):
+        shape = at.shape(*names)
         if shape is not None and len(shape) == 3 and shape[1] != shape[2]:
             kind = "transposed" if shape[1:] == transposed else "fused"
-            return layer.cfg.note("moe.layout", kind, "header", f"dims of experts.{name}")
-    return "fused" if at.has("experts.gate_up_proj") else "each"
+            return layer.cfg.note("moe.layout", kind, "header", f"dims of {names[0]}")
+    return "fused" if at.has(*FUSED_IN) else "each"
 
 
 def _interleaved(layer: Layer, at: Scope, layout: str) -> bool:
@@ -228,7 +245,7 @@ def _interleaved(layer: Layer, at: Scope, layout: str) -> bool:
 
 
 def flow(spec: Moe, b: Builder, x: str, at: Scope, flow: Flow) -> str:
-    at = at.child(*MODULES)
+    outer, at = at, at.child(*MODULES)
     logits = _logits(spec, b, x, at)
     inputs, weights = {"logits": logits}, {}
     if spec.hashed:
@@ -237,7 +254,7 @@ def flow(spec: Moe, b: Builder, x: str, at: Scope, flow: Flow) -> str:
         rows = vocab[0] if vocab else flow.kept["vocab_size"]
         weights["table"] = b.weight("hash_table", at.leaf(TABLE, (rows, spec.top_k)), role="router")
     elif spec.bias:
-        weights["bias"] = b.weight("bias", at.leaf(BIAS, (spec.num_experts,)), role="router")
+        weights["bias"] = b.weight("bias", _bias_leaf(spec, at, outer), role="router")
     route = b.op(
         "moe_route", "route", inputs, weights,
         score=spec.score, top_k=spec.top_k, num_groups=spec.num_groups,
@@ -257,6 +274,7 @@ def flow(spec: Moe, b: Builder, x: str, at: Scope, flow: Flow) -> str:
         _expert_weights(spec, b, at, b.width(inner)),
         num_experts=spec.num_experts,
         top_k=spec.top_k,
+        weigh_input=spec.weigh_input,
         **spec.activation.attrs(),
     )["y"]
     if spec.latent:
@@ -266,7 +284,7 @@ def flow(spec: Moe, b: Builder, x: str, at: Scope, flow: Flow) -> str:
                 eps=spec.norm_eps, size=spec.latent,
             )  # fmt: skip
         y = b.project("latent_up", y, at, "routed_expert_up_proj", b.width(x), role="dense")
-    return _with_shared(spec, b, x, y, at)
+    return _with_shared(spec, b, x, y, at, outer)
 
 
 def _logits(spec: Moe, b: Builder, x: str, at: Scope) -> str:
@@ -275,14 +293,27 @@ def _logits(spec: Moe, b: Builder, x: str, at: Scope) -> str:
     if spec.router_bias:
         bias = at.leaf(tuple(f"{name}.bias" for name in ROUTER), (spec.num_experts,))
     source = at.leaf(names, (spec.num_experts, b.width(x)))
-    return b.linear("router", x, source, role="router", bias=bias)
+    logits = b.linear("router", x, source, role="router", bias=bias)
+    if spec.softcap is None:
+        return logits
+    return b.op("softcap", "router_cap", {"x": logits}, cap=float(spec.softcap))["y"]
 
 
-def _with_shared(spec: Moe, b: Builder, x: str, y: str, at: Scope) -> str:
+def _bias_leaf(spec: Moe, at: Scope, outer: Scope) -> Expr:
+    if outer.has(FAR_BIAS):
+        return outer.leaf(FAR_BIAS, (spec.num_experts,))
+    if len(at.shape(*BIAS) or ()) == 2:  # Ernie's
+        leaf = at.leaf(BIAS, (1, spec.num_experts))
+        return Reshape(of=leaf, dims=(spec.num_experts,))
+    return at.leaf(BIAS, (spec.num_experts,))
+
+
+def _with_shared(spec: Moe, b: Builder, x: str, y: str, at: Scope, outer: Scope) -> str:
+    """Granite's shared expert stands beside the module, in the layer."""
     if not spec.shared:
         return y
     with b.at("shared"):
-        inner = at.child(*SHARED)
+        inner = (outer if outer.has_module("shared_mlp") else at).child(*SHARED)
         shared = feed_forward(
             b, x, inner, spec.shared, spec.shared_activation, role="shared_expert"
         )
@@ -290,7 +321,8 @@ def _with_shared(spec: Moe, b: Builder, x: str, y: str, at: Scope) -> str:
             gate = b.project("gate", x, at, "shared_expert_gate", 1, role="router")
             inputs = {"x": shared, "gate": gate}
             shared = b.op("gate", "gated", inputs, activation="sigmoid", num_heads=1)["y"]
-    return b.op("add", "sum", {"a": y, "b": shared})["y"]
+    half = 0.5 if spec.average else 1.0
+    return b.op("add", "sum", {"a": y, "b": shared}, scale_a=half, scale_b=half)["y"]
 
 
 def _expert_weights(spec: Moe, b: Builder, at: Scope, width: int) -> dict[str, str]:
@@ -301,15 +333,15 @@ def _expert_weights(spec: Moe, b: Builder, at: Scope, width: int) -> dict[str, s
         sources["up"] = at.stack(UP, e, (i, width))
         sources["down"] = at.stack(DOWN, e, (width, i))
     elif spec.layout == "fused":
-        both = at.leaf("experts.gate_up_proj", (e, 2 * i, width))
+        both = at.leaf(FUSED_IN, (e, 2 * i, width))
         sources["gate"], sources["up"] = _gate_and_up(spec, both, 1)
-        sources["down"] = at.leaf("experts.down_proj", (e, width, i))
+        sources["down"] = at.leaf(FUSED_OUT, (e, width, i))
     else:
-        both = at.leaf("experts.gate_up_proj", (e, width, 2 * i))
+        both = at.leaf(FUSED_IN, (e, width, 2 * i))
         sources["gate"], sources["up"] = (
             Permute(of=columns, order=(0, 2, 1)) for columns in _gate_and_up(spec, both, 2)
         )
-        sources["down"] = Permute(of=at.leaf("experts.down_proj", (e, i, width)), order=(0, 2, 1))
+        sources["down"] = Permute(of=at.leaf(FUSED_OUT, (e, i, width)), order=(0, 2, 1))
     if spec.expert_bias:
         both = at.leaf("experts.gate_up_proj_bias", (e, 2 * i))
         sources["gate_bias"], sources["up_bias"] = _gate_and_up(spec, both, 1)

@@ -31,7 +31,7 @@ def read(cfg: ConfigReader, root: Scope, shape: Shape) -> Part | None:
             lengths = ("max_position_embeddings", "n_positions")
             offset = cfg.get("position.offset", assume=rows - (cfg.word(*lengths) or rows),
                              decisive=True)  # fmt: skip
-        spec = Positions(rows=rows, offset=offset, norm=_norm(root, shape))
+        spec = Positions(rows=rows, offset=offset, norm=_norm(cfg, root, shape))
     return None if spec == Positions() else Part(stem="positions", spec=spec, because=tuple(because))
 
 
@@ -39,7 +39,9 @@ def _rows(root: Scope) -> int | None:
     return (root.dim(0, *TABLE) or 0) if root.names else None
 
 
-def _norm(root: Scope, shape: Shape) -> norms.Norm | None:
+def _norm(cfg: ConfigReader, root: Scope, shape: Shape) -> norms.Norm | None:
+    if shape.norm_bare and cfg.get("embedding.norm", assume=False, decisive=True):
+        return norms.Norm(names=(), kind=shape.norm_kind, eps=shape.norm_eps, weight=False)
     found = next((name for name in NORMS if root.has(f"{name}.weight")), None)
     if found is None:
         return None

@@ -1,5 +1,6 @@
 """How a sublayer's output joins the stream: plain add, with factors, onto the normed input."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +46,12 @@ def read(layer: Layer, name: str) -> Add:
     MiniMax-M1's files."""
     cfg = layer.cfg
     kind = "mlp" if name == "ffn" else {"linear": "linear_attn"}.get(layer.word, "full_attn")
-    multiplier = cfg.get("residual.multiplier", "residual_multiplier", default=1.0)
+    multiplier = _multiplier(layer)
+    if cfg.get("residual.depth_scaled", default=False):
+        place = 2 * (layer.index + 1) + (name == "ffn")
+        return Add(scale_x=math.sqrt((place - 1) / place), scale_y=math.sqrt(1 / place))
+    if cfg.word("apply_residual_connection_post_layernorm"):
+        return Add(of_normed=True)
     if "residual.of_normed" not in cfg.known and not cfg.says("postnorm", *_keys(kind, "alpha")):
         return Add(scale_y=float(multiplier))
     return Add(
@@ -53,6 +59,15 @@ def read(layer: Layer, name: str) -> Add:
         scale_y=float(cfg.get(f"residual.{kind}.beta", *_keys(kind, "beta"), default=1.0)),
         of_normed=bool(cfg.get("residual.of_normed", "postnorm", assume=True, decisive=True)),
     )
+
+
+def _multiplier(layer: Layer) -> float:
+    """MiniCPM divides by the root of the depth."""
+    depth = layer.cfg.word("scale_depth")
+    if depth:
+        factor = depth / math.sqrt(layer.shape.num_layers)
+        return layer.cfg.note("residual.multiplier", factor, "config", "config.json:scale_depth")
+    return layer.cfg.get("residual.multiplier", "residual_multiplier", default=1.0)
 
 
 def _keys(kind: str, factor: str) -> tuple[str, str]:

@@ -28,7 +28,8 @@ _LABELS = ("full_attention", "sliding_attention", "indexed_attention", "main", "
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rope:
     """`dims` channels of each head are rotated, at its start or end (`place`), pairs (i, i+dims/2)
-    ("half") or (2i, 2i+1) ("interleaved"). `args`: the scaling's numbers, sorted."""
+    ("half") or (2i, 2i+1) ("interleaved"). `args`: the scaling's numbers, sorted. `inverse`: turned
+    the other way (nanochat)."""
 
     dims: int
     theta: float
@@ -36,6 +37,7 @@ class Rope:
     place: str = "first"
     scaling: str = "default"
     args: tuple[tuple[str, Any], ...] = ()
+    inverse: bool = False
 
     def table(self) -> dict[str, Any]:
         """Attributes of the `rope.TABLE` schema."""
@@ -206,7 +208,7 @@ def rotate(
         dims=rope.dims,
         place=rope.place,
         pairing=rope.pairing,
-        inverse=inverse,
+        inverse=inverse != rope.inverse,
         **rope.table(),
     )["y"]
 

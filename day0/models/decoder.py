@@ -119,10 +119,8 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
         residual=Part(stem=residual.stem, spec=stream, because=tuple(because)),
         norm=_final_norm(cfg, root, shape),
         tied=_tied(cfg, names, places, findings),
-        embedding_scale=float(
-            cfg.get("embedding.scale", "embedding_multiplier", "scale_emb", default=1.0)
-        ),
-        logit_scale=_logit_scale(cfg),
+        embedding_scale=_embedding_scale(cfg, shape),
+        logit_scale=_logit_scale(cfg, shape),
         softcap=cfg.get("logits.softcap", "final_logit_softcapping", default=None),
         drafts=mtps,
         positions=placed,
@@ -333,8 +331,26 @@ def _tied(cfg: ConfigReader, names: Names, places: Places, findings: list[Findin
     return bool(cfg.note("tied", not stored, "header", "whether a head is stored"))
 
 
-def _logit_scale(cfg: ConfigReader) -> float:
-    divisor = cfg.word("logits_scaling")
+def _embedding_scale(cfg: ConfigReader, shape: Shape) -> float:
+    """A number, or the root of the width: by our tables (Gemma) or a switch (BioGPT, AFMoE)."""
+    path, root = "embedding.scale", shape.hidden_size**0.5
+    switch = cfg.word("scale_embedding", "mup_enabled")
+    if switch is not None:
+        return cfg.note(path, root if switch else 1.0, "config", "a switch")
+    if cfg.known.get(path, ("",))[0] == "sqrt_hidden":
+        return cfg.note(path, root, "known", cfg.known[path][1])
+    return float(
+        cfg.get(path, "embedding_multiplier", "scale_emb", "embedding_scale", default=1.0)
+    )
+
+
+def _logit_scale(cfg: ConfigReader, shape: Shape) -> float:
+    """A factor, a divisor, or the width over a base width (MiniCPM)."""
+    base = cfg.word("dim_model_base")
+    divisor = shape.hidden_size / base if base else cfg.word("logits_scaling")
     if divisor:
-        return cfg.note("logits.scale", 1.0 / divisor, "config", "config.json:logits_scaling")
-    return float(cfg.get("logits.scale", "logit_scale", "lm_head_multiplier", default=1.0))
+        return cfg.note("logits.scale", 1.0 / divisor, "config", "a divisor of logits")
+    return float(
+        cfg.get("logits.scale", "logit_scale", "lm_head_multiplier", "output_multiplier",
+                default=1.0)
+    )  # fmt: skip

@@ -30,6 +30,8 @@ def config_of(type_name: str) -> Any:
     kind = CONFIG_MAPPING[type_name]
     fields = {field.name for field in dataclasses.fields(kind)}
     words = {key: value for key, value in sizes.COMMON.items() if key in fields}
+    if "qk_rope_head_dim" in fields:
+        words.pop("head_dim", None)  # latent attention has its own
     own = sizes.OWN.get(type_name, {})
     return kind(**{**words, **own})
 

@@ -6,7 +6,7 @@ COMMON: dict[str, Any] = {
     "vocab_size": 97, "hidden_size": 48, "d_model": 48, "n_embd": 48,
     "num_hidden_layers": 4, "n_layer": 4, "n_layers": 4, "num_layers": 4,
     "num_attention_heads": 6, "n_head": 6, "n_heads": 6, "num_heads": 6,
-    "num_key_value_heads": 3, "num_kv_heads": 3, "head_dim": 12,
+    "num_key_value_heads": 3, "num_kv_heads": 3, "head_dim": 16,
     "intermediate_size": 70, "ffn_dim": 70, "n_inner": 70, "ffn_hidden_size": 70,
     "moe_intermediate_size": 22, "expert_ffn_hidden_size": 22,
     "dense_intermediate_size": 62, "intermediate_size_mlp": 62,
@@ -26,10 +26,17 @@ COMMON: dict[str, Any] = {
 }  # fmt: skip
 
 OWN: dict[str, dict[str, Any]] = {
+    "helium": {"head_dim": 8},
+    "deepseek_v4": {"num_attention_heads": 8, "head_dim": 16},
+    "deepseek_v3": {"num_mtp_layers": 0}, "glm4_moe": {"num_mtp_layers": 0},
+    "bailing_hybrid": {"num_mtp_layers": 0, "layer_group_size": 2},
+    "kimi_linear": {"layer_types": ["linear_attention", "full_attention"] * 2},
+    "dbrx": {"attn_config": {"kv_n_heads": 3, "clip_qkv": 8.0, "rope_theta": 5000.0},
+             "ffn_config": {"ffn_hidden_size": 22, "moe_num_experts": 4, "moe_top_k": 2}},
     "diffllama": {"num_attention_heads": 8, "num_key_value_heads": 4},
     "dots1": {"n_shared_experts": 2},
     "dots3_note_text": {"num_key_value_heads": 6},
-    "glm5_next_text": {"num_key_value_heads": 6},
+    "glm5_next_text": {"num_key_value_heads": 6, "index_kpool": 4, "index_topk": 8},
     "hy_v4_vl_text": {"rope_parameters": {"rope_type": "default", "rope_theta": 3000.0,
                                           "mrope_section": [2, 1, 1]}},
     "inkling2_loop_text": {"unpadded_vocab_size": 95},
