@@ -1,5 +1,6 @@
 """Grouped-query softmax attention: full, sliding, gated, with sinks (architectures.md 1a-1c)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from day0.ir.tensor import TensorSpec
@@ -15,7 +16,7 @@ from day0.mechanisms.rope import Rope, rotate
 from day0.mechanisms.spec import Flow, Layer, Mechanism
 
 MODULES = ("self_attn", "attn.attention", "attention", "attn", "self_attention")
-HEADS = ("num_attention_heads", "n_head", "num_heads", "n_heads")
+HEADS = ("num_attention_heads_per_layer", "num_attention_heads", "n_head", "num_heads", "n_heads")
 KV_HEADS = ("num_key_value_heads", "num_kv_heads", "attn_config.kv_n_heads")
 
 
@@ -68,31 +69,33 @@ def says(layer: Layer) -> bool:
 
 def read(layer: Layer) -> Gqa:
     cfg, at, shape = layer.cfg, layer.at.child(*MODULES), layer.shape
-    heads = cfg.get("gqa.num_heads", *HEADS)
-    kv_heads = _kv_heads(layer, heads)
+    own = _of_window(layer)
+    heads = cfg.get("gqa.num_heads", *own("num_attention_heads"), *HEADS)
+    kv_heads = _kv_heads(layer, at, heads)
     keys = () if cfg.word("head_dim") == 0 else ("head_dim",)  # 0 stands for an absent key
+    keys = (*own("head_dim"), *keys, "kv_channels")
     head_dim = cfg.get(
         "gqa.head_dim", *keys, derive=lambda: _per_head(at, heads, kv_heads),
         default=shape.hidden_size // heads,
     )  # fmt: skip
-    value_dim = cfg.get("gqa.value_dim", "v_head_dim", default=head_dim)
+    value_dim = cfg.get("gqa.value_dim", *own("v_head_dim"), "v_head_dim", default=head_dim)
     rope = reading.rope(layer, head_dim)
     return Gqa(
         num_heads=heads,
         num_kv_heads=kv_heads,
         head_dim=head_dim,
         value_dim=value_dim,
-        scale=reading.scale(layer, head_dim),
+        scale=reading.scale(layer, head_dim) * (cfg.word("qk_scale_factor") or 1.0),
         rope=rope,
         window=reading.window(layer),
         chunked=layer.word == "chunked",
         softcap=cfg.get("gqa.softcap", "attn_logit_softcapping", default=None),
         sink=at.has(*SINKS) or bool(not at.names and cfg.get("gqa.sink", default=False)),
         fused=weights.fused(layer, at, kv_heads),
-        qk_norm=reading.qk_norm(layer, at, head_dim),
+        qk_norm=_unless_bare(layer, reading.qk_norm(layer, at, head_dim), rope),
         qk_norm_kind=_norm_kind(layer, at),
         norm_last=bool(cfg.get("gqa.norm_last", default=False)),
-        norm_eps=cfg.get("gqa.norm_eps", default=shape.norm_eps),
+        norm_eps=_norm_eps(layer),
         zero_centered=bool(cfg.get("gqa.norm_zero_centered", default=shape.zero_centered)),
         out_gate=reading.out_gate(layer, at, heads, value_dim),
         gate_function=cfg.get("gqa.gate_function", default="sigmoid"),
@@ -109,13 +112,26 @@ def read(layer: Layer) -> Gqa:
     )  # fmt: skip
 
 
-def _kv_heads(layer: Layer, heads: int) -> int:
+def _of_window(layer: Layer) -> Callable[[str], tuple[str, ...]]:
+    """Keys that layers with a window have of their own (MiMo-V2, Inkling)."""
+    return lambda key: (f"swa_{key}",) if layer.word == "sliding" else ()
+
+
+def _kv_heads(layer: Layer, at: Scope, heads: int) -> int:
+    """As the config says; layers with a window may have more than it knows of (MiMo-V2)."""
     cfg = layer.cfg
+    rows, dim = at.dim(0, *named(K)), cfg.word("head_dim")
+    if layer.word == "sliding" and rows and dim and not cfg.says("swa_num_key_value_heads"):
+        stated = cfg.word(*KV_HEADS)
+        count = rows // dim
+        if stated and count != stated and rows == count * dim and heads % count == 0:
+            return cfg.note("gqa.num_kv_heads", count, "header", "rows of k_proj")
     cfg.word("multi_query")
     if cfg.word("multi_query") and not cfg.word("new_decoder_architecture"):
         cfg.word(*KV_HEADS)
         return cfg.note("gqa.num_kv_heads", 1, "config", "config.json:multi_query")
-    return cfg.get("gqa.num_kv_heads", *KV_HEADS, default=heads)
+    own = _of_window(layer)("num_key_value_heads")
+    return cfg.get("gqa.num_kv_heads", *own, *KV_HEADS, default=heads)
 
 
 def _per_head(at: Scope, heads: int, kv_heads: int) -> int | None:
@@ -124,6 +140,17 @@ def _per_head(at: Scope, heads: int, kv_heads: int) -> int | None:
         return rows // kv_heads
     rows = at.dim(0, *named(FUSED))
     return None if rows is None else rows // (heads + 2 * kv_heads)
+
+
+def _unless_bare(layer: Layer, kind: str, rope: Rope | None) -> str:
+    """Llama 4 norms only what it rotates."""
+    needs = layer.cfg.get("gqa.norm_needs_rope", default=False)
+    return "none" if needs and rope is None else kind
+
+
+def _norm_eps(layer: Layer) -> float:
+    eps = layer.cfg.get("gqa.norm_eps", default="norm.eps")
+    return layer.shape.norm_eps if eps == "norm.eps" else float(eps)
 
 
 def _norm_kind(layer: Layer, at: Scope) -> str:
@@ -236,6 +263,10 @@ def output(spec: Gqa, b: Builder, y: str, gate: str | None, at: Scope, width: in
         y = norm.weighted_rms(
             b, "inner_norm", y, at, "attn_sub_norm.weight", eps=spec.norm_eps, size=b.width(y)
         )
+    if at.has("dense_bias"):  # GPT-NeoX-Japanese, in its last layer
+        bias = at.leaf("dense_bias", (width,))
+        source = at.leaf("dense.weight", (width, b.width(y)))
+        return b.linear("o_proj", y, source, role="attention_proj", bias=bias)
     return b.project("o_proj", y, at, OUT, width, role="attention_proj", bias=spec.out_bias)
 
 

@@ -40,7 +40,7 @@ def read(layer: Layer) -> Mlp:
     return Mlp(
         intermediate=cfg.get(
             "ffn.intermediate", *KEYS, derive=lambda: at.dim(0, *_of(UP)),
-            default=4 * width,
+            default=(cfg.word("intermediate_multiple_size", "expansion_ratio") or 4) * width,
         ),  # fmt: skip
         function=_function(layer),
         bias=bool(cfg.get("ffn.bias", "mlp_bias", "use_bias", default=False)),

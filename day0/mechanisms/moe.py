@@ -26,7 +26,7 @@ NUM_EXPERTS = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_
                "num_moe_experts")  # fmt: skip
 SCORES = ("softmax", "sigmoid", "sqrtsoftplus", "topk_softmax", "topk_sigmoid", "sparsemixer")
 TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "top_k_experts",
-         "topk", "experts_per_token")  # fmt: skip
+         "topk", "experts_per_token", "ffn_config.moe_top_k")  # fmt: skip
 WIDTH = ("moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size")
 
 
@@ -86,6 +86,8 @@ def read(layer: Layer) -> Moe:
     experts = cfg.get("moe.num_experts", *NUM_EXPERTS, derive=lambda: _experts(at))
     groups, top_groups, group_score = _groups(layer)
     width = cfg.get("moe.intermediate", *WIDTH)
+    cfg.word("moe_norm_min")  # Ernie: a bound that no sum of k softmax scores falls below
+    cfg.word("prefix_dense_intermediate_size")
     cfg.word("mlp_bias")  # of dense layers; where experts have biases the tensors tell
     cfg.word("intermediate_size")  # of dense layers, where the experts have a width of their own
     cfg.word("experts_per_token")  # gpt-oss states num_experts_per_tok a second time

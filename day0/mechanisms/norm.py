@@ -15,7 +15,7 @@ FIRST = ("input_layernorm", "attention_norm", "attn_norm", "attention_layer_norm
          "pre_norm")  # fmt: skip
 SECOND = ("post_attention_layernorm", "ffn_norm", "mlp_norm", "feedforward_layer_norm", "ln_2",
           "ln_mlp", "final_layer_norm", "feedforward_layernorm", "norm_2",
-          "pre_ff_layernorm")  # fmt: skip
+          "pre_ff_layernorm", "pre_feedforward_layernorm", "pre_mlp_layernorm")  # fmt: skip
 POST_FFN = ("post_feedforward_layernorm", "post_mlp_layernorm", "post_norm2", "post_ffn_norm")
 # Names that leave no doubt where a norm stands; `post_attention_layernorm` is found before the
 # feed-forward of most models and after the mixer of sandwiches.
@@ -52,10 +52,13 @@ def read(layer: Layer, *names: str, kind: str = "rms") -> Part:
         if hinted and _gated(layer, names):
             rank = cfg.get("norm.gated_rank", "gated_norm_rank")
         biases = [f"{name}.bias" for name in names]
+        eps = layer.shape.norm_eps
+        if "post_feedforward_layernorm" in names or "post_self_attn_layernorm" in names:
+            eps = cfg.get("norm.post_eps", "post_norm_eps", default=eps)
         spec = Norm(
             names=names,
             kind="layer" if at.has(*biases) else layer.shape.norm_kind if kind == "rms" else kind,
-            eps=layer.shape.norm_eps,
+            eps=float(eps),
             zero_centered=layer.shape.zero_centered,
             weight=not layer.shape.norm_bare,
             bias=at.has(*biases),

@@ -23,6 +23,7 @@ from day0.mechanisms.unknown import Unknown
 from day0.models import drafts
 from day0.models import pattern as patterns
 from day0.models.known.harmless import HARMLESS
+from day0.models.known.settings import ONLY
 from day0.models.known.types import COVERED as COVERED_TYPES
 from day0.models.layers import draft_layer, layer_spec, residual_of
 from day0.models.places import Places, locate
@@ -107,6 +108,7 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
     first = layer_at(0)
     with cfg.recording() as because:
         stream = residual.read(first, "stream")
+    _settings(cfg)
     spec = ModelSpec(
         name="",
         architectures=_architectures(cfg),
@@ -130,6 +132,15 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
     return Reading(
         spec=spec, names=names, places=places, plain=plain, cfg=cfg, quant=quant, findings=findings
     )
+
+
+def _settings(cfg: ConfigReader) -> None:
+    """Switches at a value that nothing executes become decisive facts."""
+    for key, values in ONLY.items():
+        value = cfg.word(key)
+        if value is not None and value not in values:
+            source = f"config.json:{key} is {kinds.shown(value)}, which nothing executes"
+            cfg.note(f"setting.{key}", values[0], "assumed", source, decisive=True)
 
 
 def _architectures(cfg: ConfigReader) -> tuple[str, ...]:

@@ -113,6 +113,12 @@ def _ratios(cfg: ConfigReader) -> list[str] | None:
 
 
 def _intervals(cfg: ConfigReader, num_layers: int) -> list[str] | None:
+    spelled = cfg.word("sliding_window_pattern", "_sliding_window_pattern",
+                       "global_attn_every_n_layers")  # fmt: skip
+    first = cfg.word("prefix_dense_sliding_window_pattern")
+    if spelled and not cfg.says("layer_types"):
+        dense = (cfg.word("first_k_dense_replace") or 0) if first else 0
+        return [*_slid(first, dense), *_slid(spelled, num_layers - dense)]
     every = cfg.word("full_attention_interval")
     if every:
         return ["linear" if (i + 1) % every else "full" for i in range(num_layers)]
@@ -124,6 +130,14 @@ def _intervals(cfg: ConfigReader, num_layers: int) -> list[str] | None:
             "full" if (i + 1) % group == 0 or i >= whole else "linear" for i in range(num_layers)
         ]
     return None
+
+
+def _slid(spelled: Any, count: int) -> list[str]:
+    """Every nth layer full, or a string of letters (EXAONE: "LLLG")."""
+    if isinstance(spelled, str):
+        letters = [{"L": "sliding", "G": "full"}.get(letter, "full") for letter in spelled]
+        return [letters[i % len(letters)] for i in range(count)]
+    return ["full" if (i + 1) % spelled == 0 else "sliding" for i in range(count)]
 
 
 def _unlisted(cfg: ConfigReader, num_layers: int) -> list[str] | None:
@@ -183,6 +197,19 @@ def _feed_forwards(
         return [
             "sparse" if i >= prefix and i % (freq or 1) == 0 else "dense" for i in range(num_layers)
         ]
+    start = cfg.word("moe_layer_start_index")
+    if start is not None:
+        last, step = cfg.word("moe_layer_end_index"), cfg.word("moe_layer_interval") or 1
+        stop = num_layers - 1 if last is None or last < 0 else last
+        return [
+            "sparse" if (i + 1) % step == 0 and start <= i <= stop else "dense"
+            for i in range(num_layers)
+        ]
+    places, every = cfg.word("moe_layers"), cfg.word("interleave_moe_layer_step")
+    if places is not None:
+        return ["sparse" if i in places else "dense" for i in range(num_layers)]
+    if every:
+        return ["sparse" if (i + 1) % every == 0 else "dense" for i in range(num_layers)]
     hashed = cfg.word("num_hash_layers")
     if hashed is not None:
         return ["hash" if i < hashed else "sparse" for i in range(num_layers)]

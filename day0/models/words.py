@@ -10,7 +10,7 @@ from day0.errors import Day0Error
 from day0.mechanisms.config import ConfigReader, flatten
 from day0.models.known import blocks, decoders, hyper, latent, softmax
 
-KNOWN = (*latent.KNOWN, *softmax.KNOWN, *hyper.KNOWN, *blocks.KNOWN, *decoders.KNOWN)
+KNOWN = (*decoders.KNOWN, *latent.KNOWN, *softmax.KNOWN, *hyper.KNOWN, *blocks.KNOWN)
 _NESTED = ("decoder", "generator", "text_config", "llm_config", "language_config")
 
 

@@ -7,6 +7,7 @@ REFERENCES = {
     "add": "day0_kernels.basic.reference:add",
     "add_rmsnorm": "day0_kernels.rmsnorm.reference:add_rmsnorm",
     "attn_residual": "day0_kernels.attn_residual.reference:attn_residual",
+    "clamp": "day0_kernels.basic.reference:clamp",
     "compress": "day0_kernels.compress.reference:compress",
     "concat": "day0_kernels.basic.reference:concat",
     "embedding": "day0_kernels.basic.reference:embedding",
@@ -32,6 +33,7 @@ REFERENCES = {
     "moe_route": "day0_kernels.moe_route.reference:moe_route_general",
     "ngram_embedding": "day0_kernels.ngram_embedding.reference:ngram_embedding",
     "ngram_gate": "day0_kernels.ngram_embedding.reference:ngram_gate",
+    "position_embedding": "day0_kernels.basic.reference:position_embedding",
     "position_scale": "day0_kernels.basic.reference:position_scale",
     "quant": "day0_kernels.quant.reference:quant_tile",
     "rmsnorm": "day0_kernels.basic.reference:rmsnorm",
@@ -44,6 +46,7 @@ REFERENCES = {
     "sparse_mla": "day0_kernels.sparse_mla.reference:sparse_mla",
     "streams": "day0_kernels.basic.reference:streams",
     "take_rows": "day0_kernels.basic.reference:take_rows",
+    "xielu": "day0_kernels.basic.reference:xielu",
 }
 
 # The same results by another way, for tests and for passes that choose it.

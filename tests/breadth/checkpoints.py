@@ -32,6 +32,7 @@ def config_of(type_name: str) -> Any:
     words = {key: value for key, value in sizes.COMMON.items() if key in fields}
     if "qk_rope_head_dim" in fields:
         words.pop("head_dim", None)  # latent attention has its own
+        words["num_key_value_heads"] = words["num_attention_heads"]
     own = sizes.OWN.get(type_name, {})
     return kind(**{**words, **own})
 

@@ -70,7 +70,8 @@ KNOWN = (
     },
     {
         "types": ("olmo",),
-        "facts": {"norm.kind": "layer", "norm.bare": True, "norm.eps": 1e-5},
+        "facts": {"norm.kind": "layer", "norm.bare": True, "norm.eps": 1e-5,
+                  "embedding.norm": False},
         "source": "transformers 5.24, modeling_olmo: layer norms without parameters",
     },
     {
@@ -209,7 +210,7 @@ KNOWN = (
     },
     {
         "types": ("youtu", "glm4_moe_lite", "axk1", "longcat_flash", "mistral4"),
-        "facts": {"mla.rope_pairing": "interleaved"},
+        "facts": {"mla.rope_pairing": "interleaved", "mla.latent_norm_eps": 1e-6},
         "source": "transformers 5.24, the class of this model_type",
     },
     {

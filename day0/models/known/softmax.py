@@ -109,6 +109,12 @@ KNOWN = (
     },
     {
         "words": ("norm_topk_prob", "mlp_only_layers", "decoder_sparse_step"),
+        "without": (*_OTHERS, "sliding_window"),
+        "facts": {"moe.score": "softmax"},
+        "source": "Qwen's words for layers without experts (qwen3_moe, qwen3_next)",
+    },
+    {
+        "words": ("norm_topk_prob", "mlp_only_layers", "decoder_sparse_step", "use_sliding_window"),
         "without": _OTHERS,
         "facts": {"moe.score": "softmax"},
         "source": "Qwen's words for layers without experts (qwen3_moe, qwen3_next)",
