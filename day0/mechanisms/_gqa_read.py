@@ -77,9 +77,7 @@ def _theta_keys(layer: Layer) -> tuple[str, ...]:
 def _own_theta(layer: Layer) -> float | None:
     """The layer's own base where the config lists one a layer; 0 turns rotary embedding off."""
     listed = layer.cfg.word("layer_rope_theta")
-    if listed is None or layer.index >= len(listed):
-        return None
-    return float(listed[layer.index] or 0)
+    return None if listed is None else float(listed)
 
 
 def _without_words(layer: Layer, label: str) -> None:

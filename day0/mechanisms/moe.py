@@ -172,8 +172,9 @@ def _score(layer: Layer, at: Scope) -> str:
         source = f"the scoring function {word!r} is unknown"
         return cfg.note("moe.score", "softmax", "assumed", source, decisive=True)
     return cfg.get(
-        "moe.score", derive=lambda: "sigmoid" if at.has(*BIAS) else None, assume="softmax",
-        decisive=True,
+        "moe.score",
+        derive=lambda: "sigmoid" if at.has(*BIAS) and "moe.score" not in cfg.known else None,
+        assume="softmax", decisive=True,
     )  # fmt: skip
 
 

@@ -40,7 +40,8 @@ def _rows(root: Scope) -> int | None:
 
 
 def _norm(cfg: ConfigReader, root: Scope, shape: Shape) -> norms.Norm | None:
-    if shape.norm_bare and cfg.get("embedding.norm", assume=False, decisive=True):
+    bare = shape.norm_bare or "embedding.norm" in cfg.known
+    if bare and cfg.get("embedding.norm", assume=False, decisive=True):
         return norms.Norm(names=(), kind=shape.norm_kind, eps=shape.norm_eps, weight=False)
     found = next((name for name in NORMS if root.has(f"{name}.weight")), None)
     if found is None:

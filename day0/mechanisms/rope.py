@@ -82,6 +82,7 @@ def table(cfg: ConfigReader, label: str = "", *theta_keys: str) -> Table | None:
     else:
         theta = cfg.note("rope.theta" + suffix, float(theta), "config", source)
     kind = _kind(cfg, words, suffix)
+    cfg.word("original_max_position_embeddings")  # Phi-3 states it without any scaling
     partial = words.get("partial_rotary_factor", cfg.word("partial_rotary_factor", "rotary_pct"))
     return Table(
         theta=float(theta),

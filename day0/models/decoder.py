@@ -300,7 +300,9 @@ def _final_norm(cfg: ConfigReader, root: Scope, shape: Shape) -> Part | None:
         names=FINAL,
         kind="layer" if root.has(*biases) else shape.norm_kind,
         eps=shape.norm_eps,
-        zero_centered=shape.zero_centered,
+        zero_centered=bool(
+            cfg.get("norm.final_zero_centered", default=shape.zero_centered)
+        ),
         weight=not shape.norm_bare,
         bias=root.has(*biases),
     )

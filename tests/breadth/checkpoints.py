@@ -10,8 +10,9 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from tests.tiny.checkpoint import EAGER, TinyCheckpoint, decoder_of
-from tests.tiny.kinds import layer_kinds
+from tests import tiny
+from tests.tiny.checkpoint import EAGER, classes_of
+from tests.tiny.draw import draw_config
 from tests.tiny.weights import randomise
 
 from . import sizes
@@ -48,9 +49,30 @@ def class_of(type_name: str) -> Any:
     return getattr(transformers, name)
 
 
+def mission_type(type_name: str) -> str | None:
+    """The name under which tests.tiny draws this type, where it does."""
+    stems = (type_name, *(type_name.removesuffix(end) for end in ("_vl_text", "_text")))
+    return next((stem for stem in stems if stem in tiny.TYPES), None)
+
+
 def build(type_name: str, folder: Path, *, seed: int = 0) -> Any:
     """Write config.json and model.safetensors; returns the module they were saved from."""
+    if mission_type(type_name) is not None:
+        return _drawn(type_name, folder, seed)
     module = class_of(type_name)._from_config(config_of(type_name), **EAGER).eval()
+    randomise(module, seed)
+    module.save_pretrained(folder)
+    return module
+
+
+def _drawn(type_name: str, folder: Path, seed: int) -> Any:
+    """The type as tests.tiny draws it."""
+    stem = mission_type(type_name)
+    assert stem is not None
+    entry = tiny.TYPES[stem]
+    config_class, model_class = classes_of(entry)
+    words = draw_config(entry.describe, stem, seed)
+    module = model_class._from_config(config_class(**words), **EAGER).eval()
     randomise(module, seed)
     module.save_pretrained(folder)
     return module

@@ -19,10 +19,10 @@ _HALF = (
     "modernbert-decoder", "muse_glimmer_text", "muse_spark_text", "nanochat", "nemotron", "olmo",
     "olmo2", "olmo3", "olmoe", "persimmon", "phi", "phi3", "phi4_multimodal", "phimoe", "qwen2_moe",
     "qwen3_vl_text", "qwen3_vl_moe_text", "sarvam_moe", "seed_oss", "smollm3", "solar_open",
-    "stablelm", "starcoder2", "step3p7_text", "vaultgemma", "beam", "afmoe",
+    "stablelm", "starcoder2", "step3p7_text", "vaultgemma", "beam", "afmoe", "cohere_compass_text",
 )  # fmt: skip
 _NEIGHBOURS = (
-    "codegen", "cohere", "cohere2", "cohere2_moe", "cohere_compass_text", "ernie4_5",
+    "codegen", "cohere", "cohere2", "cohere2_moe", "ernie4_5",
     "ernie4_5_moe", "glm", "glm4", "helium", "llama4_text", "llama4",
 )  # fmt: skip
 _ZERO_CENTRED = ("gemma", "gemma2", "gemma3_text", "gemma3", "vaultgemma", "muse_glimmer_text")
@@ -165,6 +165,12 @@ KNOWN = (
         "source": "transformers 5.24, modeling_ernie4_5_moe",
     },
     {
+        "words": ("moe_norm_min", "moe_k"),
+        "facts": {"moe.score": "softmax", "moe.renormalise": True, "moe.bias": True,
+                  "gqa.rope_pairing": "interleaved"},
+        "source": "Ernie's words (modeling_ernie4_5_moe)",
+    },
+    {
         "types": ("qwen2_moe", "olmoe", "flex_olmo", "mellum", "qwen3_vl_moe_text"),
         "facts": {"moe.score": "softmax"},
         "source": "transformers 5.24, the router of this model_type",
@@ -199,7 +205,7 @@ KNOWN = (
     },
     {
         "types": ("muse_glimmer_text",),
-        "facts": {"gqa.qk_norm": "bare"},
+        "facts": {"gqa.qk_norm": "bare", "embedding.norm": True, "norm.final_zero_centered": False},
         "source": "transformers 5.24, modeling_muse_glimmer",
     },
     {
