@@ -11,7 +11,8 @@ def layer_view(index: int, layer: LayerSpec, residual: str) -> dict[str, Any]:
     for sublayer in layer.sublayers:
         for branch in sublayer.branches:
             slot = "ffn" if (branch.slot or sublayer.name).startswith("ffn") else "mixer"
-            names[slot].append(kind_of(branch.stem, branch.spec))
+            if sublayer.name != "per_layer":
+                names[slot].append(kind_of(branch.stem, branch.spec))
     return {
         "index": index,
         "mixer": "+".join(names["mixer"]),

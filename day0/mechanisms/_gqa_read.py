@@ -1,6 +1,8 @@
 """What config words and tensors say of grouped-query attention beside its sizes."""
 
+from day0.errors import Day0Error
 from day0.mechanisms._gqa_weights import Q, named
+from day0.mechanisms.builder import Builder
 from day0.mechanisms.names import Scope
 from day0.mechanisms.norm import arrangement
 from day0.mechanisms.rope import Rope, table
@@ -56,11 +58,13 @@ def rope(layer: Layer, head_dim: int) -> Rope | None:
     found = table(cfg, label, *_theta_keys(layer))
     if found is None:
         return _without_words(layer, label)
+    # Gemma 3's own files scale the table of full layers alone.
+    local = layer.word == "sliding" and cfg.says("rope_local_base_freq")
     return Rope(
         dims=_rope_dims(layer, head_dim, found.partial),
         theta=theta or found.theta,
-        scaling=found.scaling,
-        args=found.args,
+        scaling="default" if local else found.scaling,
+        args=() if local else found.args,
         inverse=bool(cfg.get("gqa.rope_inverse", default=False)),
         # A part of the head, or a block with parallel branches: such models are of both kinds.
         pairing=cfg.get(
@@ -149,6 +153,45 @@ def out_gate(layer: Layer, at: Scope, heads: int, value_dim: int) -> str:
         kind = "fused" if word else "none"
         return cfg.note("gqa.out_gate", kind, "config", "config.json:attn_output_gate")
     return cfg.get("gqa.out_gate", default="none")
+
+
+def first_sharing(layer: Layer) -> int:
+    """The first layer that reads an earlier one's keys and values; the depth where none does."""
+    depth = layer.shape.num_layers
+    return depth - (layer.cfg.word("num_kv_shared_layers") or 0)
+
+
+def kv_owner(layer: Layer) -> int:
+    """Gemma's last layers read what the last layer of their kind before them wrote."""
+    first = first_sharing(layer)
+    if layer.index < first:
+        return -1
+    kinds = layer.owners.get("words", {})
+    owner = max((i for i in range(first) if kinds.get(i) == layer.word), default=-1)
+    if owner < 0:
+        raise Day0Error(
+            f"layer {layer.index} reads the keys and values of a {layer.word or 'full'} layer "
+            f"before layer {first}, and there is none",
+            hint="mend num_kv_shared_layers or layer_types in config.json",
+        )
+    return layer.cfg.note("gqa.kv_of", owner, "config", "config.json:num_kv_shared_layers")
+
+
+def owned(b: Builder, owner: int) -> str:
+    """The name of another layer's cache of keys and values."""
+    name = f"layers.{owner}.mixer.kv"
+    if name not in b.caches:
+        raise Day0Error(
+            f"layer {b.layer} reads the keys and values of layer {owner}, which keeps none",
+            hint="mend num_kv_shared_layers in config.json",
+        )
+    return name
+
+
+def keys_are_values(layer: Layer, at: Scope) -> bool:
+    """Gemma 4's full layers may have one matrix for keys and values."""
+    switch = layer.cfg.word("attention_k_eq_v")
+    return bool(switch) and layer.word != "sliding"
 
 
 def out_bias(layer: Layer, at: Scope) -> bool:

@@ -105,8 +105,12 @@ def says(layer: Layer) -> bool:
 
 def read(layer: Layer) -> Glu:
     cfg, at = layer.cfg, layer.at.child(*MODULES)
+    wide = cfg.word("use_double_wide_mlp") and layer.index >= layer.shape.num_layers - (
+        cfg.word("num_kv_shared_layers") or 0
+    )
     return Glu(
-        intermediate=cfg.get(
+        intermediate=(2 if wide else 1)
+        * cfg.get(
             "ffn.intermediate",
             "dense_intermediate_size",
             "intermediate_size_mlp",

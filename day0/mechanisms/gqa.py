@@ -29,7 +29,9 @@ class Gqa:
     rows per head), "element" or "head" (a matrix of its own) with `gate_function`. `window` > 0:
     sliding, `chunked`: since the last multiple of it. `rope` None: no rotary embedding. `alibi` >
     0: a bias by distance. `temperature` (beta, original): queries grow with their position.
-    `clip`: bound on q, k and v. `zero_centered` is that of the q and k norms."""
+    `clip`: bound on q, k and v. `value_norm`: values are normed too, without a weight;
+    `keys_are_values`: there is one matrix for both (Gemma 4). `kv_of`: the layer whose keys and
+    values are read (this one: -1). `zero_centered` is that of the q and k norms."""
 
     num_heads: int
     num_kv_heads: int
@@ -56,10 +58,15 @@ class Gqa:
     temperature: tuple[float, int] | None = None
     clip: float | None = None
     value_scale: float = 1.0
+    value_norm: bool = False
+    keys_are_values: bool = False
+    kv_of: int = -1
 
 
 def sees(layer: Layer) -> bool:
     at = layer.at.child(*MODULES)
+    if at.has(*named(Q)) and layer.index >= reading.first_sharing(layer):
+        return True
     return at.has(*named(FUSED)) or (at.has(*named(Q)) and at.has(*named(K)))
 
 
@@ -108,13 +115,22 @@ def read(layer: Layer) -> Gqa:
         alibi=reading.alibi(layer),
         temperature=_temperature(layer, rope),
         clip=cfg.get("gqa.clip", "clip_qkv", "attn_config.clip_qkv", default=None),
+        value_norm=bool(cfg.get("gqa.value_norm", default=False)),
+        keys_are_values=reading.keys_are_values(layer, at),
+        kv_of=reading.kv_owner(layer),
         value_scale=float(cfg.get("gqa.value_scale", "attention_value_scale", default=1.0)),
     )  # fmt: skip
 
 
 def _of_window(layer: Layer) -> Callable[[str], tuple[str, ...]]:
-    """Keys that layers with a window have of their own (MiMo-V2, Inkling)."""
-    return lambda key: (f"swa_{key}",) if layer.word == "sliding" else ()
+    """Keys that layers with a window have of their own (MiMo-V2, Inkling), or those without one
+    (Gemma 4)."""
+    if layer.word == "sliding":
+        return lambda key: (f"swa_{key}",)
+    if layer.cfg.word("attention_k_eq_v") is False:  # the count of key heads belongs to it
+        return lambda key: ("global_head_dim",) if key == "head_dim" else ()
+    found = {"head_dim": "global_head_dim", "num_key_value_heads": "num_global_key_value_heads"}
+    return lambda key: (found[key],) if key in found else ()
 
 
 def _kv_heads(layer: Layer, at: Scope, heads: int) -> int:
@@ -230,13 +246,19 @@ def queries(spec: Gqa, b: Builder, x: str, at: Scope) -> tuple[str, str | None]:
 
 
 def keys_and_values(spec: Gqa, b: Builder, x: str, at: Scope) -> str:
-    """The cache of keys and values, written with this step's."""
+    """The cache of keys and values, written with this step's; or an earlier layer's."""
+    if spec.kv_of >= 0:
+        return reading.owned(b, spec.kv_of)
     nkv, dh, dv = spec.num_kv_heads, spec.head_dim, spec.value_dim
     cut = _cut(spec, b, x, at)
     k = weights.project(b, x, at, "k", nkv * dh, bias=spec.qkv_bias, cut=cut)
-    v = weights.project(b, x, at, "v", nkv * dv, bias=spec.qkv_bias, cut=cut)
+    v = k
+    if not spec.keys_are_values:
+        v = weights.project(b, x, at, "v", nkv * dv, bias=spec.qkv_bias, cut=cut)
     k, v = _clipped(spec, b, "k_clip", k), _clipped(spec, b, "v_clip", v)
     k = _turned(spec, b, "k", k, at, nkv)
+    if spec.value_norm:
+        v = norm.rms(b, "v_norm", v, None, eps=spec.norm_eps, group=dv)
     if spec.value_scale != 1.0:
         v = b.op("softcap", "v_scale", {"x": v}, scale=spec.value_scale)["y"]
     cache = b.cache(

@@ -13,6 +13,7 @@ from day0.mechanisms.mla import MLA
 from day0.mechanisms.mlp import MLP
 from day0.mechanisms.moe import MOE
 from day0.mechanisms.mtp import Mtp, Site
+from day0.mechanisms.per_layer_input import PER_LAYER_INPUT
 from day0.mechanisms.positions import Positions
 from day0.mechanisms.residual import ADD, Residual
 from day0.mechanisms.shared_kv import SHARED_KV
@@ -25,7 +26,7 @@ FFNS: tuple[Mechanism, ...] = (MOE, MLP, GLU)
 RESIDUALS: tuple[Residual, ...] = (ATTN_RESIDUAL, HYPER_CONNECTION, HYPER_GATE, ADD)
 
 MECHANISMS: dict[str, Mechanism] = {
-    mechanism.stem: mechanism for mechanism in (*MIXERS, *FFNS, UNKNOWN)
+    mechanism.stem: mechanism for mechanism in (*MIXERS, *FFNS, PER_LAYER_INPUT, UNKNOWN)
 }
 RESIDUAL: dict[str, Residual] = {residual.stem: residual for residual in RESIDUALS}
 _added: dict[str, list[Mechanism]] = {"mixer": [], "ffn": []}

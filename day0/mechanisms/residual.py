@@ -10,6 +10,10 @@ from day0.mechanisms.names import Scope
 from day0.mechanisms.spec import Flow, Layer
 
 
+BASE_FACTORS = {"mixer": "input_residual", "ffn": "post_attention_residual"}
+SUM_FACTOR = "layer_scalar"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Residual:
     """How a kind of residual is read and flows.
@@ -34,11 +38,15 @@ class Residual:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Add:
-    """x <- base * scale_x + y * scale_y, where base is x, or the normed input (MiniMax-01)."""
+    """x <- base * scale_x + y * scale_y, where base is x, or the normed input (MiniMax-01).
+    `base_factor`: a learned factor on the base (Doge), `sum_factor` on the sum (Gemma 4), of one
+    number or of one a channel; "" for none."""
 
     scale_x: float = 1.0
     scale_y: float = 1.0
     of_normed: bool = False
+    base_factor: str = ""
+    sum_factor: str = ""
 
 
 def read(layer: Layer, name: str) -> Add:
@@ -46,6 +54,11 @@ def read(layer: Layer, name: str) -> Add:
     MiniMax-M1's files."""
     cfg = layer.cfg
     kind = "mlp" if name == "ffn" else {"linear": "linear_attn"}.get(layer.word, "full_attn")
+    factor = BASE_FACTORS.get(name, "")
+    if factor and layer.at.has(factor):
+        return Add(base_factor=factor)
+    if layer.at.has(SUM_FACTOR) and name == _last(layer):
+        return Add(sum_factor=SUM_FACTOR)
     multiplier = _multiplier(layer)
     if cfg.get("residual.depth_scaled", default=False):
         place = 2 * (layer.index + 1) + (name == "ffn")
@@ -59,6 +72,11 @@ def read(layer: Layer, name: str) -> Add:
         scale_y=float(cfg.get(f"residual.{kind}.beta", *_keys(kind, "beta"), default=1.0)),
         of_normed=bool(cfg.get("residual.of_normed", "postnorm", assume=True, decisive=True)),
     )
+
+
+def _last(layer: Layer) -> str:
+    """The last sublayer of a layer that scales its sum."""
+    return "per_layer" if layer.at.has("per_layer_input_gate.weight") else "ffn"
 
 
 def _multiplier(layer: Layer) -> float:
@@ -86,8 +104,18 @@ def enter(spec: Add, b: Builder, flow: Flow, at: Scope, name: str) -> str:
 
 def leave(spec: Add, b: Builder, flow: Flow, y: str, normed: str, at: Scope, name: str) -> None:
     base = normed if spec.of_normed else flow.x
+    if spec.base_factor:
+        base = _times(b, "base", base, spec.base_factor, at)
     inputs = {"a": base, "b": y}
     flow.x = b.op("add", "residual", inputs, scale_a=spec.scale_x, scale_b=spec.scale_y)["y"]
+    if spec.sum_factor:
+        flow.x = _times(b, "sum", flow.x, spec.sum_factor, at)
+
+
+def _times(b: Builder, ident: str, x: str, name: str, at: Scope) -> str:
+    size = (at.shape(name) or (1,))[0]
+    weight = b.weight(f"{ident}_factor", at.leaf(name, (size,)), role="residual")
+    return b.op("channel_scale", f"{ident}_scaled", {"x": x}, {"weight": weight})["y"]
 
 
 def finish(spec: Add, b: Builder, flow: Flow, at: Scope) -> str:

@@ -84,10 +84,14 @@ def table(cfg: ConfigReader, label: str = "", *theta_keys: str) -> Table | None:
     kind = _kind(cfg, words, suffix)
     cfg.word("original_max_position_embeddings")  # Phi-3 states it without any scaling
     partial = words.get("partial_rotary_factor", cfg.word("partial_rotary_factor", "rotary_pct"))
+    args = () if kind == "default" else _arguments(cfg, words, kind)
+    if kind == "proportional":  # the whole head takes part, and its first pairs turn
+        args = tuple(sorted((*args, ("partial_rotary_factor", float(partial or 1.0)))))
+        partial = None
     return Table(
         theta=float(theta),
         scaling=kind,
-        args=() if kind == "default" else _arguments(cfg, words, kind),
+        args=args,
         partial=None if partial is None else float(partial),
     )
 

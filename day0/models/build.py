@@ -4,7 +4,7 @@ from day0.ir.graph import Graph, Model
 from day0.ir.rows import LAST, TOKENS
 from day0.ir.tensor import TensorSpec
 from day0.ir.weight import Tied
-from day0.mechanisms import norm, positions
+from day0.mechanisms import norm, per_layer_input, positions
 from day0.mechanisms.builder import Builder
 from day0.mechanisms.index import MECHANISMS, RESIDUAL
 from day0.mechanisms.names import Names, Scope
@@ -52,6 +52,7 @@ def begin(spec: ModelSpec, b: Builder, root: Scope) -> Flow:
     table = b.weight("embed", root.leaf(EMBED, dims), role="embedding")
     x = b.op("embedding", "embedding", {"ids": ids}, {"table": table}, scale=spec.embedding_scale)
     flow = Flow(x=x["y"], inputs={"ids": ids}, kept={"vocab_size": spec.vocab_size})
+    flow.kept[per_layer_input.KEPT] = flow.x
     if spec.positions is not None:
         with b.at("", because=spec.positions.because):
             positions.flow(spec.positions.spec, b, flow, root)

@@ -83,7 +83,7 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
         findings.extend(rope.conflicts(cfg))
     root = Scope(names, places.prefix)
     shape = _shape(cfg, num_layers, root)
-    owners: dict[str, dict[int, Any]] = {}
+    owners: dict[str, dict[int, Any]] = {"words": dict(enumerate(pattern.mixers))}
 
     def layer_at(index: int) -> Layer:
         return Layer(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from day0.ir.fact import Finding
-from day0.mechanisms import norm, sizes
+from day0.mechanisms import norm, per_layer_input, sizes
 from day0.mechanisms.config import MissingWord
 from day0.mechanisms.index import RESIDUALS, ffns, mixers
 from day0.mechanisms.residual import ADD, Residual
@@ -39,11 +39,10 @@ def layer_spec(
         if norm.arrangement(layer) == "parallel":
             return LayerSpec(sublayers=(_parallel(layer, mixer, ffn, residual),))
         parts = [("mixer", mixer, norm.FIRST), ("ffn", ffn, norm.SECOND)]
-        return LayerSpec(
-            sublayers=tuple(
-                _sublayer(layer, name, part, norms, residual) for name, part, norms in parts
-            )
-        )
+        sublayers = [_sublayer(layer, name, part, norms, residual) for name, part, norms in parts]
+        if per_layer_input.sees(layer) if layer.at.names else per_layer_input.says(layer):
+            sublayers.append(_own_embedding(layer, residual))
+        return LayerSpec(sublayers=tuple(sublayers))
 
 
 def draft_layer(
@@ -81,6 +80,19 @@ def _sublayer(
         residual=Part(stem=residual.stem, spec=spec, because=tuple(because)),
         norm_in=norm_in,
         norm_out=norm_out,
+    )
+
+
+def _own_embedding(layer: Layer, residual: Residual) -> Sublayer:
+    """The layer's own embedding joins the stream after its feed-forward."""
+    with layer.cfg.recording() as because:
+        spec = per_layer_input.read(layer)
+        joined = residual.read(layer, "per_layer")
+    return Sublayer(
+        name="per_layer",
+        branches=(Part(stem="per_layer_input", spec=spec, because=tuple(because)),),
+        residual=Part(stem=residual.stem, spec=joined),
+        norm_out=norm.read(layer, per_layer_input.AFTER),
     )
 
 

@@ -15,6 +15,7 @@ NAMES = (
     "add_rmsnorm",
     "attn_residual",
     "cache_write",
+    "channel_scale",
     "clamp",
     "compress",
     "concat",

@@ -7,6 +7,7 @@ REFERENCES = {
     "add": "day0_kernels.basic.reference:add",
     "add_rmsnorm": "day0_kernels.rmsnorm.reference:add_rmsnorm",
     "attn_residual": "day0_kernels.attn_residual.reference:attn_residual",
+    "channel_scale": "day0_kernels.basic.reference:channel_scale",
     "clamp": "day0_kernels.basic.reference:clamp",
     "compress": "day0_kernels.compress.reference:compress",
     "concat": "day0_kernels.basic.reference:concat",

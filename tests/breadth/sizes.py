@@ -58,7 +58,14 @@ OWN: dict[str, dict[str, Any]] = {
                      "layer_types": ["sliding_attention", "full_attention"] * 3,
                      "intermediate_size": 70, "activation_sparsity_pattern": [0.9] * 2 + [0.0] * 4,
                      "laurel_rank": 7},
-    "gemma4_text": {"vocab_size_per_layer_input": 97, "hidden_size_per_layer_input": 10},
+    "gemma4_text": {"vocab_size_per_layer_input": 97, "hidden_size_per_layer_input": 10,
+                    "num_kv_shared_layers": 2, "num_hidden_layers": 6, "global_head_dim": 24,
+                    "layer_types": ["sliding_attention", "full_attention"] * 3,
+                    "use_double_wide_mlp": True},
+    "gemma4_unified_text": {"num_kv_shared_layers": 2, "num_hidden_layers": 6,
+                            "global_head_dim": 24, "attention_k_eq_v": True,
+                            "num_global_key_value_heads": 2,
+                            "layer_types": ["sliding_attention", "full_attention"] * 3},
     "modernbert-decoder": {"pad_token_id": 0},
 }
 CLASSES: dict[str, str] = {

@@ -43,6 +43,19 @@ KNOWN = (
         "source": "transformers 5.24, modeling_gemma: embeddings times the root of hidden_size",
     },
     {
+        "types": ("gemma4_text", "gemma4", "gemma4_unified_text", "gemma4_unified", "gemma3n_text",
+                  "gemma3n"),
+        "facts": {"gqa.scale": 1.0, "gqa.value_norm": True, "gqa.qk_norm": "head",
+                  "norm.arrangement.full": "sandwich", "norm.arrangement.sliding": "sandwich"},
+        "source": "transformers 5.24, modeling_gemma4 and modeling_gemma3n",
+    },
+    {
+        "words": ("num_kv_shared_layers", "vocab_size_per_layer_input"),
+        "facts": {"gqa.scale": 1.0, "gqa.value_norm": True, "embedding.scale": "sqrt_hidden",
+                  "norm.zero_centered": False},
+        "source": "Gemma's words for shared keys and per-layer embeddings (modeling_gemma4)",
+    },
+    {
         "types": ("cohere2", "cohere2_moe", "exaone4", "exaone_moe", "afmoe", "flint", "kolibri1"),
         "facts": _NOPE_ON_FULL,
         "source": "transformers 5.24: rotary embedding in sliding layers only",

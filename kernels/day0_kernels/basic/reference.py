@@ -29,6 +29,12 @@ def add(
     y.copy_(scale_a * a.to(dtype) + scale_b * b.to(dtype))
 
 
+def channel_scale(x: torch.Tensor, weight: torch.Tensor, y: torch.Tensor) -> None:
+    """y [T, C] = x * weight; weight [C] or [1]."""
+    dtype = wide(x)
+    y.copy_(x.to(dtype) * weight.to(dtype))
+
+
 def clamp(x: torch.Tensor, y: torch.Tensor, *, limit: float) -> None:
     """y = x within -limit and limit."""
     y.copy_(x.clamp(-limit, limit))
