@@ -1,6 +1,7 @@
 """The dense gated feed-forward: down(f(gate x) * up x)."""
 
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 from day0.ir.weight import Expr, Pick
@@ -39,11 +40,13 @@ class Activation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glu:
-    """`intermediate` channels. `inner_norm`: an RMS norm before the last matrix (BitNet)."""
+    """`intermediate` channels. `inner_norm`: an RMS norm before the last matrix (BitNet).
+    `sparsity`: the share of the gate's values that is cut away (Gemma 3n)."""
 
     intermediate: int
     activation: Activation
     bias: bool = False
+    sparsity: float = 0.0
     inner_norm: bool = False
     norm_eps: float = 0.0
 
@@ -121,6 +124,7 @@ def read(layer: Layer) -> Glu:
         ),  # fmt: skip
         activation=activation(layer, "dense"),
         bias=bool(cfg.get("ffn.bias", "mlp_bias", default=False)),
+        sparsity=float(cfg.get("ffn.sparsity", "activation_sparsity_pattern", default=0.0)),
         inner_norm=at.has(INNER),
         norm_eps=layer.shape.norm_eps if at.has(INNER) else 0.0,
     )
@@ -130,7 +134,7 @@ def flow(spec: Glu, b: Builder, x: str, at: Scope, flow: Flow) -> str:
     at = at.child(*MODULES)
     return feed_forward(
         b, x, at, spec.intermediate, spec.activation, role="dense", bias=spec.bias,
-        inner=spec.norm_eps if spec.inner_norm else None,
+        inner=spec.norm_eps if spec.inner_norm else None, sparsity=spec.sparsity,
     )  # fmt: skip
 
 
@@ -144,9 +148,10 @@ def feed_forward(
     role: str,
     bias: bool = False,
     inner: float | None = None,
+    sparsity: float = 0.0,
 ) -> str:
     """A gated feed-forward whose tensors stand directly in `at`; `inner`: the eps of a norm
-    before the last matrix."""
+    before the last matrix; `sparsity`: the share of the gate that is cut."""
     width = b.width(x)
     gate_source, up_source = gate_and_up(at, intermediate, width)
     biases: list[Expr | None] = [None, None]
@@ -158,6 +163,9 @@ def feed_forward(
             biases = [at.leaf("gate_proj.bias", (intermediate,)),
                       at.leaf("up_proj.bias", (intermediate,))]  # fmt: skip
     gate = b.linear("gate_proj", x, gate_source, role=role, bias=biases[0])
+    if sparsity:
+        multiplier = NormalDist().inv_cdf(sparsity)
+        gate = b.op("sparse_threshold", "cut", {"x": gate}, multiplier=multiplier)["y"]
     up = b.linear("up_proj", x, up_source, role=role, bias=biases[1])
     y = b.op("glu", "act", {"gate": gate, "up": up}, **act.attrs())["y"]
     if inner is not None:

@@ -15,7 +15,8 @@ from day0.mechanisms.names import Scope
 from day0.mechanisms.rope import Rope, rotate
 from day0.mechanisms.spec import Flow, Layer, Mechanism
 
-MODULES = ("self_attn", "attn.attention", "attention", "attn", "self_attention")
+MODULES = ("self_attn", "norm_attn_norm.attn", "attn.attention", "attention", "attn", "self_attention")
+GATE_BIAS = "gate_bias"  # one for each head (Beam)
 HEADS = ("num_attention_heads_per_layer", "num_attention_heads", "n_head", "num_heads", "n_heads")
 KV_HEADS = ("num_key_value_heads", "num_kv_heads", "attn_config.kv_n_heads")
 
@@ -28,7 +29,8 @@ class Gqa:
     `norm_last`: after the rotary embedding. `out_gate` "none", "fused" (q_proj holds [q | gate]
     rows per head), "element" or "head" (a matrix of its own) with `gate_function`. `window` > 0:
     sliding, `chunked`: since the last multiple of it. `rope` None: no rotary embedding. `alibi` >
-    0: a bias by distance. `temperature` (beta, original): queries grow with their position.
+    0: a bias by distance. `temperature` (rule, beta, original, shift): queries grow with their position
+    (`position_scale`).
     `clip`: bound on q, k and v. `value_norm`: values are normed too, without a weight;
     `keys_are_values`: there is one matrix for both (Gemma 4). `kv_of`: the layer whose keys and
     values are read (this one: -1). `zero_centered` is that of the q and k norms."""
@@ -51,11 +53,12 @@ class Gqa:
     zero_centered: bool = False
     out_gate: str = "none"
     gate_function: str = "sigmoid"
+    gate_bias: bool = False
     inner_norm: bool = False
     qkv_bias: bool = False
     out_bias: bool = False
     alibi: float = 0.0
-    temperature: tuple[float, int] | None = None
+    temperature: tuple[str, float, int, int] | None = None
     clip: float | None = None
     value_scale: float = 1.0
     value_norm: bool = False
@@ -77,6 +80,7 @@ def says(layer: Layer) -> bool:
 def read(layer: Layer) -> Gqa:
     cfg, at, shape = layer.cfg, layer.at.child(*MODULES), layer.shape
     own = _of_window(layer)
+    cfg.word("num_attention_heads")
     heads = cfg.get("gqa.num_heads", *own("num_attention_heads"), *HEADS)
     kv_heads = _kv_heads(layer, at, heads)
     keys = () if cfg.word("head_dim") == 0 else ("head_dim",)  # 0 stands for an absent key
@@ -106,6 +110,7 @@ def read(layer: Layer) -> Gqa:
         zero_centered=bool(cfg.get("gqa.norm_zero_centered", default=shape.zero_centered)),
         out_gate=reading.out_gate(layer, at, heads, value_dim),
         gate_function=cfg.get("gqa.gate_function", default="sigmoid"),
+        gate_bias=at.has(GATE_BIAS),
         inner_norm=at.has("attn_sub_norm.weight"),
         qkv_bias=bool(
             cfg.get("gqa.qkv_bias", "attention_bias", "qkv_bias", "use_qkv_bias", "use_bias",
@@ -173,19 +178,22 @@ def _norm_kind(layer: Layer, at: Scope) -> str:
     return "layer" if at.has(*named(Q_NORM, "bias")) else layer.shape.norm_kind
 
 
-def _temperature(layer: Layer, rope: Rope | None) -> tuple[float, int] | None:
+def _temperature(layer: Layer, rope: Rope | None) -> tuple[str, float, int, int] | None:
     """Llama 4 scales the queries of layers without rotary embedding by their position, Ministral
     3 those of all layers; both in steps of a trained length."""
     cfg = layer.cfg
     words = cfg.word("rope_parameters")
     beta = words.get("llama_4_scaling_beta") if words is not None else None
     if beta is not None and words is not None:
-        return float(beta), int(words["original_max_position_embeddings"])
+        return "floor_log", float(beta), int(words["original_max_position_embeddings"]), 0
     switch, length = cfg.word("attn_temperature_tuning"), cfg.word("floor_scale")
     factor = cfg.word("attn_scale")
-    if not switch or rope is not None:
+    if rope is not None:
         return None
-    return float(factor or 0.1), int(length or 8192)
+    if "gqa.length_scale" in cfg.known:
+        power, original = cfg.get("gqa.length_scale")
+        return "power", float(power), int(original), 0
+    return ("floor_log", float(factor or 0.1), int(length or 8192), 1) if switch else None
 
 
 def flow(spec: Gqa, b: Builder, x: str, at: Scope, flow: Flow) -> str:
@@ -239,9 +247,9 @@ def queries(spec: Gqa, b: Builder, x: str, at: Scope) -> tuple[str, str | None]:
     q = _clipped(spec, b, "q_clip", q)
     q = _turned(spec, b, "q", q, at, nh)
     if spec.temperature is not None:
-        beta, original = spec.temperature
-        q = b.op("position_scale", "q_scale", {"x": q}, rule="floor_log", num_heads=nh, beta=beta,
-                 original=original)["y"]  # fmt: skip
+        rule, beta, original, shift = spec.temperature
+        q = b.op("position_scale", "q_scale", {"x": q}, rule=rule, num_heads=nh, beta=beta,
+                 original=original, shift=shift)["y"]  # fmt: skip
     return q, gate
 
 
@@ -279,8 +287,12 @@ def output(spec: Gqa, b: Builder, y: str, gate: str | None, at: Scope, width: in
     """Gate, then the output projection."""
     if gate is not None:
         heads = spec.num_heads if spec.out_gate == "head" else 0
-        inputs = {"x": y, "gate": gate}
-        y = b.op("gate", "out_gate", inputs, activation=spec.gate_function, num_heads=heads)["y"]
+        bias = {}
+        if spec.gate_bias:
+            leaf = at.leaf(GATE_BIAS, (spec.num_heads,))
+            bias["bias"] = b.weight("gate_bias", leaf, role="attention_proj")
+        y = b.op("gate", "out_gate", {"x": y, "gate": gate}, bias, activation=spec.gate_function,
+                 num_heads=heads)["y"]  # fmt: skip
     if spec.inner_norm:
         y = norm.weighted_rms(
             b, "inner_norm", y, at, "attn_sub_norm.weight", eps=spec.norm_eps, size=b.width(y)

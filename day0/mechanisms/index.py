@@ -1,6 +1,8 @@
 """All mechanisms, in the order in which they are asked."""
 
+from day0.mechanisms.altup import ALTUP
 from day0.mechanisms.attn_residual import ATTN_RESIDUAL
+from day0.mechanisms.differential import DIFFERENTIAL
 from day0.mechanisms.gdn import GDN
 from day0.mechanisms.glu import GLU
 from day0.mechanisms.gqa import GQA
@@ -21,9 +23,9 @@ from day0.mechanisms.sparse_gqa import SPARSE_GQA
 from day0.mechanisms.spec import Mechanism
 from day0.mechanisms.unknown import UNKNOWN
 
-MIXERS: tuple[Mechanism, ...] = (KDA, GDN, LIGHTNING, MLA, SHARED_KV, SPARSE_GQA, GQA)
+MIXERS: tuple[Mechanism, ...] = (KDA, GDN, LIGHTNING, MLA, SHARED_KV, SPARSE_GQA, DIFFERENTIAL, GQA)
 FFNS: tuple[Mechanism, ...] = (MOE, MLP, GLU)
-RESIDUALS: tuple[Residual, ...] = (ATTN_RESIDUAL, HYPER_CONNECTION, HYPER_GATE, ADD)
+RESIDUALS: tuple[Residual, ...] = (ATTN_RESIDUAL, ALTUP, HYPER_CONNECTION, HYPER_GATE, ADD)
 
 MECHANISMS: dict[str, Mechanism] = {
     mechanism.stem: mechanism for mechanism in (*MIXERS, *FFNS, PER_LAYER_INPUT, UNKNOWN)

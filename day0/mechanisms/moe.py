@@ -23,17 +23,19 @@ SHARED = ("shared_experts", "shared_expert", "shared_mlp")
 FUSED_IN = ("experts.gate_up_proj", "input_linear.weight", "experts.fc1.weight")
 FUSED_OUT = ("experts.down_proj", "output_linear.weight", "experts.fc2.weight")
 NUM_EXPERTS = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts",
-               "num_moe_experts")  # fmt: skip
+               "num_moe_experts", "ffn_config.moe_num_experts")  # fmt: skip
 SCORES = ("softmax", "sigmoid", "sqrtsoftplus", "topk_softmax", "topk_sigmoid", "sparsemixer")
 TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "top_k_experts",
          "topk", "experts_per_token", "ffn_config.moe_top_k")  # fmt: skip
-WIDTH = ("moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size")
+WIDTH = ("moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size",
+         "ffn_config.ffn_hidden_size")
+ROWS = ("experts.mlp.w1", "experts.mlp.v1", "experts.mlp.w2")  # DBRX: [E*I, H] each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moe:
     """`layout` of the stored experts: "each" (one tensor an expert and matrix), "fused" ([E, 2I, H]
-    and [E, H, I]), "transposed" ([E, H, 2I] and [E, I, H]; gpt-oss in bf16). `interleaved`: gate
+    and [E, H, I]), "transposed" ([E, H, 2I] and [E, I, H]; gpt-oss in bf16), "rows" (DBRX). `interleaved`: gate
     and up alternate along 2I, else they stand [gate | up]. `left_out`: score of experts outside
     the chosen groups. `shared` channels of the shared expert (0: none), gated by one sigmoid value
     if `shared_gate`. `latent` > 0: the experts' own width (Kimi-K3). `hashed`: experts come from a
@@ -78,7 +80,12 @@ def sees(layer: Layer) -> bool:
 
 
 def says(layer: Layer) -> bool:
-    return layer.ffn_word in ("sparse", "hash", "") and layer.cfg.says(*NUM_EXPERTS)
+    cfg = layer.cfg
+    if cfg.word("enable_moe_block") is False or cfg.word("is_moe") is False:
+        for keys in (NUM_EXPERTS, TOP_K, WIDTH[:1], ("norm_topk_prob",)):
+            cfg.word(*keys)
+        return False
+    return layer.ffn_word in ("sparse", "hash", "") and cfg.says(*NUM_EXPERTS)
 
 
 def read(layer: Layer) -> Moe:
@@ -87,7 +94,7 @@ def read(layer: Layer) -> Moe:
     groups, top_groups, group_score = _groups(layer)
     width = cfg.get("moe.intermediate", *WIDTH)
     cfg.word("moe_norm_min")  # Ernie: a bound that no sum of k softmax scores falls below
-    cfg.word("prefix_dense_intermediate_size")
+    cfg.word("intermediate_size_mlp", "prefix_dense_intermediate_size")
     cfg.word("mlp_bias")  # of dense layers; where experts have biases the tensors tell
     cfg.word("intermediate_size")  # of dense layers, where the experts have a width of their own
     cfg.word("experts_per_token")  # gpt-oss states num_experts_per_tok a second time
@@ -227,6 +234,8 @@ def _layout(at: Scope, layer: Layer, width: int) -> str:
         return layer.cfg.get("moe.layout", default="each")
     if at.has(GATE[0].format(e=0), GATE[1].format(e=0)):
         return "each"
+    if at.has(ROWS[0]):
+        return layer.cfg.note("moe.layout", "rows", "header", "experts.mlp.w1")
     hidden = layer.shape.hidden_size
     for names, transposed in ((FUSED_IN, (hidden, 2 * width)), (FUSED_OUT, (width, hidden))):
         shape = at.shape(*names)
@@ -335,6 +344,11 @@ def _expert_weights(spec: Moe, b: Builder, at: Scope, width: int) -> dict[str, s
         sources["gate"] = at.stack(GATE, e, (i, width))
         sources["up"] = at.stack(UP, e, (i, width))
         sources["down"] = at.stack(DOWN, e, (width, i))
+    elif spec.layout == "rows":
+        gate, up, down = (
+            Reshape(of=at.leaf(name, (e * i, width)), dims=(e, i, width)) for name in ROWS
+        )
+        sources = {"gate": gate, "up": up, "down": Permute(of=down, order=(0, 2, 1))}
     elif spec.layout == "fused":
         both = at.leaf(FUSED_IN, (e, 2 * i, width))
         sources["gate"], sources["up"] = _gate_and_up(spec, both, 1)

@@ -108,7 +108,7 @@ class ModelSpec:
 
     `residual` says how the stream begins and ends; `norm` is the final norm (None: the residual's
     end holds it). `softcap` and `logit_scale` act on logits, `embedding_scale` on embeddings.
-    `drafts`: MTP modules. `positions`: what is done to embeddings first, or None.
+    `head_size`: rows of the head where they are fewer than the vocabulary. `drafts`: MTP modules. `positions`: what is done to embeddings first, or None.
     """
 
     name: str
@@ -122,7 +122,7 @@ class ModelSpec:
     residual: Part
     norm: Part | None
     tied: bool
-    head_bias: bool = False
+    head_size: int = 0
     embedding_scale: float = 1.0
     logit_scale: float = 1.0
     softcap: float | None = None

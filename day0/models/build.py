@@ -115,7 +115,7 @@ def head(
     """Logits of each sequence's last row."""
     with b.at("", because=("tied", "logits.scale", "logits.softcap")):
         last = b.op("take_rows", "last", {"x": hidden}, rows="R")["y"]
-        dims = (spec.vocab_size, spec.shape.hidden_size)
+        dims = (spec.head_size or spec.vocab_size, spec.shape.hidden_size)
         if spec.tied:
             source, at = Tied(weight="embed", dims=dims), root
         else:

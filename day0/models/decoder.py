@@ -124,6 +124,7 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
         embedding_scale=_embedding_scale(cfg, shape),
         logit_scale=_logit_scale(cfg, shape),
         softcap=cfg.get("logits.softcap", "final_logit_softcapping", default=None),
+        head_size=cfg.get("head_size", "output_vocab_size", default=0) or 0,
         drafts=mtps,
         positions=placed,
     )

@@ -36,6 +36,7 @@ OWN: dict[str, dict[str, Any]] = {
              "ffn_config": {"ffn_hidden_size": 22, "moe_num_experts": 4, "moe_top_k": 2}},
     "mimo_v2_flash": {"head_dim": 24},
     "minimax": {"sliding_window": None},
+    "apertus1p5_text": {"output_vocab_size": 61},
     "codegen": {"rotary_dim": 4}, "phimoe": {"num_experts_per_tok": 2},
     "llama4_text": {"no_rope_layers": [1, 1, 1, 0], "floor_scale": 8, "num_experts_per_tok": 1,
                     "layer_types": ["chunked_attention"] * 3 + ["full_attention"]},

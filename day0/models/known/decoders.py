@@ -141,7 +141,7 @@ KNOWN = (
         "source": "transformers 5.24, modeling_opt and modeling_biogpt: the first two rows unused",
     },
     {
-        "types": ("phi3", "phi4_multimodal", "sarvam_moe", "dbrx"),
+        "types": ("phi3", "phi4_multimodal", "sarvam_moe", "dbrx", "mpt"),
         "facts": {"gqa.fused": "rows"},
         "source": "transformers 5.24, modeling_phi3: queries, then keys, then values",
     },
@@ -149,6 +149,12 @@ KNOWN = (
         "types": ("sarvam_moe",),
         "facts": {"moe.score": "sigmoid", "moe.bias": True},
         "source": "transformers 5.24, modeling_glm4_moe, the class of this model_type",
+    },
+    {
+        "types": ("dbrx",),
+        "facts": {"norm.kind": "layer", "norm.eps": 1e-5, "moe.score": "softmax",
+                  "moe.renormalise": True},
+        "source": "transformers 5.24, modeling_dbrx",
     },
     {
         "types": ("laguna",),

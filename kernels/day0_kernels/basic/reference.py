@@ -53,11 +53,21 @@ def embedding(
 
 
 def gate(
-    x: torch.Tensor, gate: torch.Tensor, y: torch.Tensor, *, activation: str, num_heads: int = 0
+    x: torch.Tensor,
+    gate: torch.Tensor,
+    y: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    *,
+    activation: str,
+    num_heads: int = 0,
 ) -> None:
-    """y = x * activation(gate); x [T, C], gate [T, C], or [T, num_heads]: one value a head."""
+    """y = x * activation(gate); x [T, C], gate [T, C], or [T, num_heads]: one value a head. `bias`
+    [n] is added to the gates of each of n heads."""
     dtype = wide(x)
-    factor = FUNCTIONS[activation](gate.to(dtype))
+    logits = gate.to(dtype)
+    if bias is not None:
+        logits = logits + bias.to(dtype).repeat_interleave(logits.shape[-1] // len(bias))
+    factor = FUNCTIONS[activation](logits)
     if num_heads:
         factor = factor.repeat_interleave(x.shape[-1] // num_heads, dim=-1)  # [T, C]
     y.copy_(x.to(dtype) * factor)
@@ -166,11 +176,13 @@ def position_scale(
     num_heads: int,
     beta: float | None = None,
     original: int = 0,
+    shift: int = 0,
 ) -> None:
     """y: each head of x [T, n*d] times a function of the row's position.
 
     "ssmax": scale * ln(position + 1) + bias, both [n]. "floor_log": the same for all heads,
-    1 + beta * ln(1 + floor(position / original)).
+    1 + beta * ln(1 + floor((position + shift) / original)). "power": (1 + (position + 1) / original)
+    to the power beta.
     """
     dtype = wide(x)
     at = positions.to(dtype).view(-1, 1)  # [T, 1]
@@ -178,9 +190,12 @@ def position_scale(
         factor = torch.log(at + 1).expand(-1, num_heads)  # [T, n]
         factor = factor if scale is None else factor * scale.to(dtype)
         factor = factor if bias is None else factor + bias.to(dtype)
+    elif rule == "power":
+        assert beta is not None, "power has a beta"
+        factor = (1 + (at + 1) / original) ** beta  # [T, 1]
     else:
         assert beta is not None, "floor_log has a beta"
-        steps = torch.div(positions, original, rounding_mode="floor").to(dtype).view(-1, 1)
+        steps = torch.div(positions + shift, original, rounding_mode="floor").to(dtype).view(-1, 1)
         factor = 1 + beta * torch.log1p(steps)  # [T, 1]
     y.copy_((x.to(dtype).view(x.shape[0], num_heads, -1) * factor.unsqueeze(-1)).flatten(1))
 
@@ -218,10 +233,19 @@ def softcap(
     y.copy_(scaled if cap is None else cap * torch.tanh(scaled / cap))
 
 
+def sparse_threshold(x: torch.Tensor, y: torch.Tensor, *, multiplier: float) -> None:
+    """y = relu(x - mean - multiplier * standard deviation) of each row (arXiv 2506.06644)."""
+    wider = x.to(wide(x))
+    cut = wider.mean(-1, keepdim=True) + multiplier * wider.std(-1, keepdim=True, unbiased=False)
+    y.copy_((wider - cut).relu())
+
+
 def streams(x: torch.Tensor, y: torch.Tensor, *, num_streams: int, rule: str) -> None:
-    """Rule "copy": y [T, m*H] is x [T, H] m times; "mean": y [T, H] the mean of x's m streams."""
-    if rule == "copy":
+    """Rule "copy": y [T, m*H] is x [T, H] m times, "others" with zeros in the first; "mean": y [T, H] the mean of x's m streams."""
+    if rule in ("copy", "others"):
         y.copy_(x.repeat(1, num_streams))
+        if rule == "others":
+            y[:, : x.shape[-1]] = 0
     else:
         y.copy_(x.to(wide(x)).view(x.shape[0], num_streams, -1).mean(1))
 

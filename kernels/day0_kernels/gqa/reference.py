@@ -5,7 +5,7 @@ Source of the sink: transformers 5.24 `gpt_oss`; of the soft cap: `gemma2`.
 
 import torch
 
-from day0_kernels.common.plain import causal, histories, softmax_over, wide
+from day0_kernels.common.plain import causal, histories, rms, softmax_over, wide
 
 
 def gqa(
@@ -84,6 +84,54 @@ def attended(
         scores = scores + bias
     out = softmax_over(scores, seen, sink) @ values  # [n, t, dv]
     return out.transpose(0, 1).reshape(tokens, -1)
+
+
+def differential(
+    q: torch.Tensor,
+    lambda_q1: torch.Tensor,
+    lambda_k1: torch.Tensor,
+    lambda_q2: torch.Tensor,
+    lambda_k2: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    y: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    positions: torch.Tensor,
+    cu_history: torch.Tensor,
+    history_first: torch.Tensor,
+    *,
+    num_heads: int,
+    num_kv_heads: int,
+    head_dim: int,
+    scale: float,
+    window: int = 0,
+    lambda_init: float,
+    eps: float,
+) -> None:
+    """Write `y` [T, n*d]: pairs (h, h + n/2) of heads, over values of 2*d channels.
+
+    q [T, n*d]; key, value [S, nkv, d]; the lambdas [d]. Key head h reads the channels of value
+    heads h mod nkv/2 and nkv/2 + h mod nkv/2. out = first - lambda * second, lambda = exp(q1 . k1)
+    - exp(q2 . k2) + lambda_init; each pair normed by its root mean square, times 1 - lambda_init.
+    Source: transformers 5.24 `diffllama` (arXiv 2410.05258).
+    """
+    dtype = wide(q)
+    first, second = (
+        (a.to(dtype) * b.to(dtype)).sum().exp()
+        for a, b in ((lambda_q1, lambda_k1), (lambda_q2, lambda_k2))
+    )
+    factor = first - second + lambda_init
+    for rows, entries, at in histories(cu_seqlens, cu_history, history_first):
+        keys = key[entries]
+        halves = value[entries].chunk(2, dim=1)  # [s, nkv/2, d] each
+        joined = torch.cat([half.repeat(1, 2, 1) for half in halves], dim=-1)  # [s, nkv, 2d]
+        seen = causal(positions[rows], at, len(keys), window)
+        out = attended(
+            q[rows], keys, joined, seen, None,
+            num_heads=num_heads, num_kv_heads=num_kv_heads, scale=scale,
+        ).view(-1, 2, num_heads // 2, 2 * head_dim)  # fmt: skip
+        normed = rms(out[:, 0] - factor * out[:, 1], eps) * (1 - lambda_init)  # [t, n/2, 2d]
+        y[rows] = normed.flatten(1).to(y.dtype)
 
 
 def slopes(num_heads: int, alibi: float, like: torch.Tensor) -> torch.Tensor:
