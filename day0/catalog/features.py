@@ -62,7 +62,7 @@ def features(spec: ModelSpec) -> Features:
 
 
 def _model(spec: ModelSpec) -> Iterator[tuple[str, Any]]:
-    for field in ("context_length", "vocab_size", "tied", "head_bias", "embedding_scale",
+    for field in ("context_length", "vocab_size", "tied", "head_size", "embedding_scale",
                   "logit_scale", "softcap", "dtype"):  # fmt: skip
         yield field, getattr(spec, field)
     yield from _fields("", spec.shape)

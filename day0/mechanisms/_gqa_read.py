@@ -30,6 +30,9 @@ def window(layer: Layer) -> int:
     """Tokens that a row sees, itself among them; 0: all."""
     if layer.word not in ("sliding", "chunked"):
         return 0
+    if "gqa.window_half" in layer.cfg.known:  # a window on both sides, of which one remains
+        span = layer.cfg.word("local_attention")
+        return layer.cfg.note("gqa.window", (span or 128) // 2, "config", "half of local_attention")
     return layer.cfg.get(
         "gqa.window", "sliding_window", "sliding_window_size", "attention_chunk_size",
         "local_attention",
@@ -49,6 +52,8 @@ def alibi(layer: Layer) -> float:
 def rope(layer: Layer, head_dim: int) -> Rope | None:
     cfg = layer.cfg
     label = {"sliding": "sliding_attention"}.get(layer.word, "full_attention")
+    cfg.word("num_key_value_heads")
+    cfg.word("attn_config.rope_theta")  # DBRX: restates rope_theta
     cfg.word("initial_context_length")  # gpt-oss: restates original_max_position_embeddings
     theta = _own_theta(layer)
     if _listed_no_rope(layer) or theta == 0:

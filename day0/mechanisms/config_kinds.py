@@ -97,7 +97,7 @@ IDS = either(whole(-1), listed(whole(-1)))
 
 _BY_KIND = (
     (SIZE, """hidden_size d_model n_embd vocab_size num_attention_heads n_head num_heads
-        num_global_key_value_heads global_head_dim ffn_config.moe_top_k
+        num_global_key_value_heads global_head_dim ffn_config.moe_top_k ffn_config.hidden_size
         vocab_size_per_layer_input n_heads num_attention_heads_per_layer num_kv_heads attn_config.kv_n_heads kv_channels laurel_rank
         sliding_window_size local_attention intermediate_multiple_size
         expansion_ratio moe_layer_interval interleave_moe_layer_step dim_model_base
@@ -138,7 +138,7 @@ _BY_KIND = (
     (whole(1, 1024), "hc_mult hc_count heads_per_ngram"),
     (whole(2, 1024), "ngram_size"),
     (whole(-1), "moe_layer_end_index"),
-    (NUMBER, """activation_sparsity_pattern layer_rope_theta output_multiplier attention_value_scale qk_scale_factor scale_depth
+    (NUMBER, """activation_sparsity_pattern attn_config.rope_theta layer_rope_theta output_multiplier attention_value_scale qk_scale_factor scale_depth
         attn_config.softmax_scale post_norm_eps moe_norm_min moe_router_logit_softcapping attn_scale
         embedding_scale attention_multiplier embedding_multiplier scale_emb lm_head_multiplier logit_scale
         residual_multiplier routed_scaling_factor router_scaling_factor route_scale

@@ -95,6 +95,7 @@ def read(layer: Layer) -> Moe:
     width = cfg.get("moe.intermediate", *WIDTH)
     cfg.word("moe_norm_min")  # Ernie: a bound that no sum of k softmax scores falls below
     cfg.word("intermediate_size_mlp", "prefix_dense_intermediate_size")
+    cfg.word("ffn_config.hidden_size")  # DBRX states the width a second time
     cfg.word("mlp_bias")  # of dense layers; where experts have biases the tensors tell
     cfg.word("intermediate_size")  # of dense layers, where the experts have a width of their own
     cfg.word("experts_per_token")  # gpt-oss states num_experts_per_tok a second time

@@ -161,7 +161,8 @@ def around(layer: Layer, name: str, names: tuple[str, ...]) -> tuple[Part | None
     with both names of a pre-norm model after the feed-forward alone ("outer", A.X-K1).
     """
     kind = arrangement(layer)
-    if kind == "none":
+    first_free = layer.index == 0 and name == "mixer" and "norm.first_bare" in layer.cfg.known
+    if kind == "none" or first_free:
         return None, None
     if kind == "post":
         return None, read(layer, *(POST_MIXER if name == "mixer" else POST_FFN))

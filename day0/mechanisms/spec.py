@@ -108,7 +108,8 @@ class ModelSpec:
 
     `residual` says how the stream begins and ends; `norm` is the final norm (None: the residual's
     end holds it). `softcap` and `logit_scale` act on logits, `embedding_scale` on embeddings.
-    `head_size`: rows of the head where they are fewer than the vocabulary. `drafts`: MTP modules. `positions`: what is done to embeddings first, or None.
+    `head_size`: rows of the head where they are fewer than the vocabulary,
+    `head_transform` the function of a feed-forward before it. `drafts`: MTP modules. `positions`: what is done to embeddings first, or None.
     """
 
     name: str
@@ -123,6 +124,7 @@ class ModelSpec:
     norm: Part | None
     tied: bool
     head_size: int = 0
+    head_transform: str | None = None
     embedding_scale: float = 1.0
     logit_scale: float = 1.0
     softcap: float | None = None

@@ -109,6 +109,15 @@ def finish(spec: ModelSpec, b: Builder, flow: Flow, root: Scope) -> str:
     return _normed(spec.norm, b, "norm", x, root)
 
 
+def _transformed(spec: ModelSpec, b: Builder, x: str, at: Scope) -> str:
+    """ModernBERT's head: a matrix, a function and a norm before the embedding's own rows."""
+    x = b.project("head_dense", x, at, "dense", spec.shape.hidden_size, role="head")
+    x = b.op("activation", "head_act", {"x": x}, function=spec.head_transform)["y"]
+    layer = norm.Norm(names=("norm",), kind=spec.shape.norm_kind, eps=spec.shape.norm_eps,
+                      bias=at.has("norm.bias"))  # fmt: skip
+    return norm.apply(layer, b, "head_norm", x, at)
+
+
 def head(
     spec: ModelSpec, b: Builder, hidden: str, root: Scope, places: Places, names: Names
 ) -> str:
@@ -124,6 +133,8 @@ def head(
                 Scope(names, places.roots[-1]),
             )
             source = at.leaf(HEAD, dims)
+        if spec.head_transform is not None:
+            last = _transformed(spec, b, last, Scope(names, places.roots[-1]).child("lm_head"))
         biases = tuple(name.replace(".weight", ".bias") for name in HEAD)
         stored = next((s for r in places.roots if (s := Scope(names, r)).has(*biases)), None)
         bias = None if stored is None else stored.leaf(biases, dims[:1])

@@ -9,7 +9,7 @@ from day0.errors import Day0Error
 from day0.ir import format as formats
 from day0.ir.fact import Finding
 from day0.mechanisms import config_kinds as kinds
-from day0.mechanisms import indexer, mtp, norm, positions, rope
+from day0.mechanisms import glu, indexer, mtp, norm, positions, rope
 from day0.mechanisms.config import ConfigReader
 from day0.mechanisms.names import Names, Scope
 from day0.mechanisms.spec import (
@@ -124,6 +124,7 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
         embedding_scale=_embedding_scale(cfg, shape),
         logit_scale=_logit_scale(cfg, shape),
         softcap=cfg.get("logits.softcap", "final_logit_softcapping", default=None),
+        head_transform=_head_transform(cfg, names, places),
         head_size=cfg.get("head_size", "output_vocab_size", default=0) or 0,
         drafts=mtps,
         positions=placed,
@@ -291,6 +292,14 @@ def _bare(root: Scope) -> bool | None:
     return not stored and not any(
         name.endswith(("norm.weight", "norm1.weight")) for name in root.names.below(root.prefix)
     )
+
+
+def _head_transform(cfg: ConfigReader, names: Names, places: Places) -> str | None:
+    """The function between a head's own matrix and its norm, where it has them."""
+    if not Scope(names, places.roots[-1]).has("lm_head.dense.weight"):
+        return None
+    word = cfg.word("classifier_activation") or cfg.word("hidden_activation")
+    return glu.FUNCTIONS.get(word or "gelu", "gelu")
 
 
 def _final_norm(cfg: ConfigReader, root: Scope, shape: Shape) -> Part | None:

@@ -37,6 +37,14 @@ OWN: dict[str, dict[str, Any]] = {
     "mimo_v2_flash": {"head_dim": 24},
     "minimax": {"sliding_window": None},
     "apertus1p5_text": {"output_vocab_size": 61},
+    "modernbert-decoder": {"pad_token_id": 0, "local_attention": 18},
+    "phi4_multimodal": {
+        "vision_config": {"hidden_size": 24, "intermediate_size": 30, "num_hidden_layers": 2,
+                          "num_attention_heads": 2, "image_size": 56, "crop_size": 56},
+        "audio_config": {"hidden_size": 24, "intermediate_size": 30, "num_blocks": 2,
+                         "num_attention_heads": 2, "ext_pw_out_channel": 24,
+                         "nemo_conv_channels": 24, "depthwise_separable_out_channel": 24},
+    },
     "codegen": {"rotary_dim": 4}, "phimoe": {"num_experts_per_tok": 2},
     "llama4_text": {"no_rope_layers": [1, 1, 1, 0], "floor_scale": 8, "num_experts_per_tok": 1,
                     "layer_types": ["chunked_attention"] * 3 + ["full_attention"]},
@@ -67,7 +75,6 @@ OWN: dict[str, dict[str, Any]] = {
                             "global_head_dim": 24, "attention_k_eq_v": True,
                             "num_global_key_value_heads": 2,
                             "layer_types": ["sliding_attention", "full_attention"] * 3},
-    "modernbert-decoder": {"pad_token_id": 0},
 }
 CLASSES: dict[str, str] = {
     "hy_v4_vl_text": "HYV4VLTextModel",

@@ -151,6 +151,12 @@ KNOWN = (
         "source": "transformers 5.24, modeling_glm4_moe, the class of this model_type",
     },
     {
+        "types": ("modernbert-decoder",),
+        "facts": {"norm.kind": "layer", "norm.first_bare": True, "gqa.window_half": True,
+                  "rope.theta_default": 10000.0},
+        "source": "transformers 5.24, modeling_modernbert_decoder",
+    },
+    {
         "types": ("dbrx",),
         "facts": {"norm.kind": "layer", "norm.eps": 1e-5, "moe.score": "softmax",
                   "moe.renormalise": True},

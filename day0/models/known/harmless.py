@@ -53,7 +53,7 @@ GENERATION = frozenset(
 # Restate what other keys of the same file already fix; the readers check the others.
 RESTATED = frozenset(
     {"qk_head_dim", "use_grouped_topk", "mhc", "index_kpool_compress", "moe_router_dtype",
-     "head_dim_is_rope", "attn_config.rope_theta", "hc_post_alpha", "no_bias", "lm_head_bias", "use_post_norm", "gating",
+     "head_dim_is_rope", "hc_post_alpha", "no_bias", "lm_head_bias", "use_post_norm", "gating",
      "word_embed_proj_dim", "enable_bias", "decoder_bias", "norm_bias", "num_ln_in_parallel_attn",
      "mtp_layer_types", "mtp_mlp_layer_types", "ngpt_alpha_init", "is_moe"}
 )  # fmt: skip
