@@ -28,8 +28,10 @@ SKIP = {
         gemma4_unified got_ocr2 llama4 qwen3_5 qwen3_5_moe qwen4_exp""",
 }
 OUTSIDE = (
-    "glm5_next_text", "hy_v4_vl_text", "mistral_large4_text", "muse_glimmer_text",
-    "muse_spark_text", "step3p7_text", "qwen3_vl_text", "qwen3_vl_moe_text",
+    "glm4v_moe_text", "glm4v_text", "glm5_next_text", "glm_ocr_text", "granite_docling_text",
+    "hunyuan_vl_text", "hy_v4_vl_text", "mistral_large4_text", "muse_glimmer_text",
+    "muse_spark_text", "qwen2_5_vl_text", "qwen2_vl_text", "qwen3_vl_moe_text", "qwen3_vl_text",
+    "step3p7_text",
 )  # fmt: skip
 
 

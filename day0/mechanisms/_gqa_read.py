@@ -5,7 +5,7 @@ from day0.mechanisms._gqa_weights import Q, named
 from day0.mechanisms.builder import Builder
 from day0.mechanisms.names import Scope
 from day0.mechanisms.norm import arrangement
-from day0.mechanisms.rope import Rope, table
+from day0.mechanisms.rope import Rope, Table, table
 from day0.mechanisms.spec import Layer
 
 OUT = ("o_proj", "out_proj", "wo", "dense", "c_proj", "Wo")
@@ -71,12 +71,18 @@ def rope(layer: Layer, head_dim: int) -> Rope | None:
         scaling="default" if local else found.scaling,
         args=() if local else found.args,
         inverse=bool(cfg.get("gqa.rope_inverse", default=False)),
-        # A part of the head, or a block with parallel branches: such models are of both kinds.
-        pairing=cfg.get(
-            "gqa.rope_pairing", assume="half",
-            decisive=found.partial not in (None, 1.0) or arrangement(layer) == "parallel",
-        ),
-    )  # fmt: skip
+        pairing=cfg.get("gqa.rope_pairing", assume="half", decisive=_doubtful(layer, found)),
+    )
+
+
+def _doubtful(layer: Layer, found: Table) -> bool:
+    """Marks of makers whose models turn pairs of either kind: a part of the head (GLM), parallel
+    branches (Cohere), GLM-4's names of norms. Elsewhere half-split pairs are all but universal."""
+    return (
+        found.partial not in (None, 1.0)
+        or arrangement(layer) == "parallel"
+        or layer.at.has("post_self_attn_layernorm.weight")
+    )
 
 
 def _theta_keys(layer: Layer) -> tuple[str, ...]:
@@ -135,14 +141,22 @@ def qk_norm(layer: Layer, at: Scope, head_dim: int) -> str:
         return cfg.note("gqa.qk_norm", kind, "header", "rows of q_norm")
     if "gqa.qk_norm" in cfg.known and cfg.known["gqa.qk_norm"][0] == "bare":
         return cfg.get("gqa.qk_norm") if word is not False else "none"
+    if word and at.names and not _stored_anywhere(layer):
+        return cfg.get("gqa.qk_norm", assume="bare", decisive=True)
     if word is not None:
         kind = "head" if word else "none"
         return cfg.note("gqa.qk_norm", kind, "config", "config.json:use_qk_norm")
     return cfg.get("gqa.qk_norm", default="none")
 
 
+def _stored_anywhere(layer: Layer) -> bool:
+    """Whether another layer stores a norm of queries."""
+    names = tuple(f"{m}.{name}" for m in ("self_attn", "attention") for name in named(Q_NORM))
+    return any(other.has(*names) for other in layer.at.other_layers())
+
+
 def out_gate(layer: Layer, at: Scope, heads: int, value_dim: int) -> str:
-    """"fused": q_proj holds [q | gate] a head; "element", "head": a matrix of its own, with one
+    """ "fused": q_proj holds [q | gate] a head; "element", "head": a matrix of its own, with one
     row for each channel or for each head."""
     cfg, width = layer.cfg, heads * value_dim
     word = cfg.word("attn_output_gate", "attention_output_gate", "use_attention_gate")

@@ -88,9 +88,7 @@ def finish(spec: Altup, b: Builder, flow: Flow, at: Scope) -> str:
     return _ends(spec, b, "altup_merge", flow.x, OUT, at, "altup.merge")
 
 
-def _ends(
-    spec: Altup, b: Builder, family: str, x: str, names: str, root: Scope, ident: str
-) -> str:
+def _ends(spec: Altup, b: Builder, family: str, x: str, names: str, root: Scope, ident: str) -> str:
     merge = family == "altup_merge"
     width = b.width(x) // spec.num_streams if merge else b.width(x)
     source = root.stack(names, spec.num_streams - 1, (width, width))

@@ -15,7 +15,14 @@ from day0.mechanisms.names import Scope
 from day0.mechanisms.rope import Rope, rotate
 from day0.mechanisms.spec import Flow, Layer, Mechanism
 
-MODULES = ("self_attn", "norm_attn_norm.attn", "attn.attention", "attention", "attn", "self_attention")
+MODULES = (
+    "self_attn",
+    "norm_attn_norm.attn",
+    "attn.attention",
+    "attention",
+    "attn",
+    "self_attention",
+)
 GATE_BIAS = "gate_bias"  # one for each head (Beam)
 HEADS = ("num_attention_heads_per_layer", "num_attention_heads", "n_head", "num_heads", "n_heads")
 KV_HEADS = ("attn_config.kv_n_heads", "num_key_value_heads", "num_kv_heads")

@@ -39,7 +39,9 @@ def read(layer: Layer) -> Mlp:
     width = layer.shape.hidden_size
     return Mlp(
         intermediate=cfg.get(
-            "ffn.intermediate", *KEYS, derive=lambda: at.dim(0, *_of(UP)),
+            "ffn.intermediate",
+            *KEYS,
+            derive=lambda: at.dim(0, *_of(UP)),
             default=(cfg.word("intermediate_multiple_size", "expansion_ratio") or 4) * width,
         ),  # fmt: skip
         function=_function(layer),

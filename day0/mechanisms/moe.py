@@ -27,8 +27,12 @@ NUM_EXPERTS = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_
 SCORES = ("softmax", "sigmoid", "sqrtsoftplus", "topk_softmax", "topk_sigmoid", "sparsemixer")
 TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "top_k_experts",
          "topk", "experts_per_token", "ffn_config.moe_top_k")  # fmt: skip
-WIDTH = ("moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size",
-         "ffn_config.ffn_hidden_size")
+WIDTH = (
+    "moe_intermediate_size",
+    "expert_ffn_hidden_size",
+    "intermediate_size",
+    "ffn_config.ffn_hidden_size",
+)
 ROWS = ("experts.mlp.w1", "experts.mlp.v1", "experts.mlp.w2")  # DBRX: [E*I, H] each
 
 

@@ -32,7 +32,9 @@ def read(cfg: ConfigReader, root: Scope, shape: Shape) -> Part | None:
             offset = cfg.get("position.offset", assume=rows - (cfg.word(*lengths) or rows),
                              decisive=True)  # fmt: skip
         spec = Positions(rows=rows, offset=offset, norm=_norm(cfg, root, shape))
-    return None if spec == Positions() else Part(stem="positions", spec=spec, because=tuple(because))
+    return (
+        None if spec == Positions() else Part(stem="positions", spec=spec, because=tuple(because))
+    )
 
 
 def _rows(root: Scope) -> int | None:
@@ -56,7 +58,9 @@ def _norm(cfg: ConfigReader, root: Scope, shape: Shape) -> norms.Norm | None:
 def flow(spec: Positions, b: Builder, flow: Flow, at: Scope) -> None:
     """The stream with positions added, and normed."""
     if spec.rows:
-        table = b.weight("positions", at.leaf(TABLE, (spec.rows, b.width(flow.x))), role="embedding")
+        table = b.weight(
+            "positions", at.leaf(TABLE, (spec.rows, b.width(flow.x))), role="embedding"
+        )
         flow.x = b.op("position_embedding", "position", {"x": flow.x}, {"table": table},
                       offset=spec.offset)["y"]  # fmt: skip
     if spec.norm is not None:

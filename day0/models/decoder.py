@@ -270,14 +270,22 @@ def _shape(cfg: ConfigReader, num_layers: int, root: Scope) -> Shape:
         hidden_size=hidden,
         num_layers=num_layers,
         norm_eps=float(eps),
-        zero_centered=bool(cfg.get("norm.zero_centered", "use_gemma_norm", assume=False)),
+        zero_centered=bool(
+            cfg.get("norm.zero_centered", "use_gemma_norm", assume=False, decisive=_like_gemma(cfg))
+        ),
         norm_kind=_norm_kind(cfg, bare),
         norm_bare=bare,
     )
 
 
+def _like_gemma(cfg: ConfigReader) -> bool:
+    """RMS norms beside gelu: Gemma's have their weight less one, and its embeddings a factor."""
+    word = cfg.word("hidden_act", "hidden_activation")
+    return cfg.says("rms_norm_eps") and isinstance(word, str) and word.startswith("gelu")
+
+
 def _norm_kind(cfg: ConfigReader, bare: bool) -> str:
-    """"layer" where the eps is one of layer norms; a norm with a bias is one whatever this says."""
+    """ "layer" where the eps is one of layer norms; a norm with a bias is one whatever this says."""
     if "norm.kind" not in cfg.known and cfg.says("layer_norm_eps") and not cfg.says("rms_norm_eps"):
         return cfg.note("norm.kind", "layer", "config", "config.json:layer_norm_eps")
     return cfg.get("norm.kind", default="rms", decisive=bare)
@@ -310,9 +318,7 @@ def _final_norm(cfg: ConfigReader, root: Scope, shape: Shape) -> Part | None:
         names=FINAL,
         kind="layer" if root.has(*biases) else shape.norm_kind,
         eps=shape.norm_eps,
-        zero_centered=bool(
-            cfg.get("norm.final_zero_centered", default=shape.zero_centered)
-        ),
+        zero_centered=bool(cfg.get("norm.final_zero_centered", default=shape.zero_centered)),
         weight=not shape.norm_bare,
         bias=root.has(*biases),
     )
@@ -362,9 +368,10 @@ def _embedding_scale(cfg: ConfigReader, shape: Shape) -> float:
         return cfg.note(path, root if switch else 1.0, "config", "a switch")
     if cfg.known.get(path, ("",))[0] == "sqrt_hidden":
         return cfg.note(path, root, "known", cfg.known[path][1])
-    return float(
-        cfg.get(path, "embedding_multiplier", "scale_emb", "embedding_scale", default=1.0)
-    )
+    keys = ("embedding_multiplier", "scale_emb", "embedding_scale")
+    if _like_gemma(cfg) and not cfg.says(*keys) and path not in cfg.known:
+        return float(cfg.get(path, assume=1.0, decisive=True))
+    return float(cfg.get(path, *keys, default=1.0))
 
 
 def _logit_scale(cfg: ConfigReader, shape: Shape) -> float:

@@ -51,7 +51,7 @@ def class_of(type_name: str) -> Any:
 
 def mission_type(type_name: str) -> str | None:
     """The name under which tests.tiny draws this type, where it does."""
-    stems = (type_name, *(type_name.removesuffix(end) for end in ("_vl_text", "_text")))
+    stems = (type_name, type_name.removesuffix("_text"), sizes.SAME.get(type_name))
     return next((stem for stem in stems if stem in tiny.TYPES), None)
 
 

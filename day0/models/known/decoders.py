@@ -20,10 +20,11 @@ _HALF = (
     "olmo2", "olmo3", "olmoe", "persimmon", "phi", "phi3", "phi4_multimodal", "phimoe", "qwen2_moe",
     "qwen3_vl_text", "qwen3_vl_moe_text", "sarvam_moe", "seed_oss", "smollm3", "solar_open",
     "stablelm", "starcoder2", "step3p7_text", "vaultgemma", "beam", "afmoe", "cohere_compass_text",
+    "glm4v_moe_text", "granite_docling_text", "hunyuan_vl_text", "qwen2_5_vl_text", "qwen2_vl_text",
 )  # fmt: skip
 _NEIGHBOURS = (
     "codegen", "cohere", "cohere2", "cohere2_moe", "ernie4_5",
-    "ernie4_5_moe", "glm", "glm4", "helium", "llama4_text", "llama4",
+    "ernie4_5_moe", "glm", "glm4", "glm4v_text", "glm_ocr_text", "helium", "llama4_text", "llama4",
 )  # fmt: skip
 _ZERO_CENTRED = ("gemma", "gemma2", "gemma3_text", "gemma3", "vaultgemma", "muse_glimmer_text")
 _PLAIN_NORMS = tuple(
@@ -54,6 +55,12 @@ KNOWN = (
         "facts": {"gqa.scale": 1.0, "gqa.value_norm": True, "embedding.scale": "sqrt_hidden",
                   "norm.zero_centered": False},
         "source": "Gemma's words for shared keys and per-layer embeddings (modeling_gemma4)",
+    },
+    {
+        "words": ("query_pre_attn_scalar", "hidden_activation"),
+        "facts": {"norm.zero_centered": True, "embedding.scale": "sqrt_hidden",
+                  "gqa.rope_pairing": "half"},
+        "source": "Gemma's words (modeling_gemma2 and modeling_gemma3)",
     },
     {
         "types": ("cohere2", "cohere2_moe", "exaone4", "exaone_moe", "afmoe", "flint", "kolibri1"),
@@ -95,7 +102,7 @@ KNOWN = (
         "source": "transformers 5.24, modeling_nanochat",
     },
     {
-        "types": ("hunyuan_v1_dense", "hunyuan_v1_moe"),
+        "types": ("hunyuan_v1_dense", "hunyuan_v1_moe", "hunyuan_vl_text"),
         "facts": {"gqa.norm_last": True, "moe.score": "softmax", "moe.renormalise": True},
         "source": "transformers 5.24, modeling_hunyuan_v1_dense and _moe",
     },
@@ -170,7 +177,7 @@ KNOWN = (
     },
     {
         "types": ("mimo_v2_flash", "afmoe", "exaone_moe", "dots1", "solar_open", "hy_v3",
-                  "minimax_m2", "axk1", "glm4_moe_lite", "flint"),
+                  "minimax_m2", "axk1", "glm4_moe_lite", "flint", "glm4v_moe_text"),
         "facts": {"moe.score": "sigmoid"},
         "source": "transformers 5.24, the router of this model_type",
     },
@@ -232,6 +239,12 @@ KNOWN = (
         "types": ("muse_glimmer_text",),
         "facts": {"gqa.qk_norm": "bare", "embedding.norm": True, "norm.final_zero_centered": False},
         "source": "transformers 5.24, modeling_muse_glimmer",
+    },
+    {
+        "types": ("hy_v4_vl_text", "hy_v4_vl"),
+        "facts": {"mla.rope_pairing": "interleaved", "indexer.rope_pairing": "interleaved",
+                  "indexer.rope_place": "last"},
+        "source": "transformers 5.24, modeling_hy_v4_vl",
     },
     {
         "types": ("minicpm3",),

@@ -18,7 +18,7 @@ _OTHERS = ("scoring_func", "use_routing_bias", "index_n_heads", "indexer_n_heads
 
 KNOWN = (
     {
-        "types": ("qwen2", "qwen2_moe", "seed_oss"),
+        "types": ("qwen2", "qwen2_moe", "qwen2_vl_text", "qwen2_5_vl_text", "seed_oss"),
         "facts": {"gqa.qkv_bias": True, "gqa.out_bias": False},
         "source": "transformers 5.24, modeling_qwen2",
     },

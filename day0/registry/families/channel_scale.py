@@ -13,9 +13,7 @@ FAMILY = Family(
     infer=lambda s: {"y": s.inputs["x"]},
     flops=lambda s, c: 1.0 * s.width("x"),
     ways=lambda s: (
-        channels(
-            s.width("x"), ("x",), weights=(("weight", 0),) if s.size("weight") > 1 else ()
-        ),
+        channels(s.width("x"), ("x",), weights=(("weight", 0),) if s.size("weight") > 1 else ()),
     ),
     impls=(reference("day0_kernels.basic.reference:channel_scale"),),
 )
