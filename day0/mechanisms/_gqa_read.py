@@ -1,5 +1,7 @@
 """What config words and tensors say of grouped-query attention beside its sizes."""
 
+import sys
+
 from day0.errors import Day0Error
 from day0.mechanisms._gqa_weights import Q, named
 from day0.mechanisms.builder import Builder
@@ -175,9 +177,10 @@ def out_gate(layer: Layer, at: Scope, heads: int, value_dim: int) -> str:
 
 
 def first_sharing(layer: Layer) -> int:
-    """The first layer that reads an earlier one's keys and values; the depth where none does."""
-    depth = layer.shape.num_layers
-    return depth - (layer.cfg.word("num_kv_shared_layers") or 0)
+    """The first layer that reads an earlier one's keys and values; beyond every number where none
+    does (drafts have numbers behind the depth)."""
+    shared = layer.cfg.word("num_kv_shared_layers")
+    return layer.shape.num_layers - shared if shared else sys.maxsize
 
 
 def kv_owner(layer: Layer) -> int:

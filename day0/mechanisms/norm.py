@@ -15,7 +15,8 @@ FIRST = ("input_layernorm", "attention_norm", "attn_norm", "attention_layer_norm
          "pre_norm", "norm_attn_norm.norm_1")  # fmt: skip
 SECOND = ("post_attention_layernorm", "ffn_norm", "mlp_norm", "feedforward_layer_norm", "ln_2",
           "ln_mlp", "final_layer_norm", "feedforward_layernorm", "norm_2",
-          "pre_ff_layernorm", "pre_feedforward_layernorm", "pre_mlp_layernorm", "norm_attn_norm.norm_2")  # fmt: skip
+          "pre_ff_layernorm", "pre_feedforward_layernorm", "pre_mlp_layernorm",
+          "norm_attn_norm.norm_2")  # fmt: skip
 POST_FFN = ("post_feedforward_layernorm", "post_mlp_layernorm", "post_norm2", "post_ffn_norm")
 # Names that leave no doubt where a norm stands; `post_attention_layernorm` is found before the
 # feed-forward of most models and after the mixer of sandwiches.

@@ -9,7 +9,6 @@ from day0.mechanisms.builder import Builder
 from day0.mechanisms.names import Scope
 from day0.mechanisms.spec import Flow, Layer
 
-
 BASE_FACTORS = {"mixer": "input_residual", "ffn": "post_attention_residual"}
 SUM_FACTOR = "layer_scalar"
 

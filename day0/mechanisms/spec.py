@@ -108,8 +108,9 @@ class ModelSpec:
 
     `residual` says how the stream begins and ends; `norm` is the final norm (None: the residual's
     end holds it). `softcap` and `logit_scale` act on logits, `embedding_scale` on embeddings.
-    `head_size`: rows of the head where they are fewer than the vocabulary,
-    `head_transform` the function of a feed-forward before it. `drafts`: MTP modules. `positions`: what is done to embeddings first, or None.
+    `head_size`: rows of the head where they are fewer than the vocabulary, `head_transform` the
+    function of a feed-forward before it. `drafts`: MTP modules. `positions`: what is done to
+    embeddings first, or None.
     """
 
     name: str

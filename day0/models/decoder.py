@@ -285,7 +285,7 @@ def _like_gemma(cfg: ConfigReader) -> bool:
 
 
 def _norm_kind(cfg: ConfigReader, bare: bool) -> str:
-    """ "layer" where the eps is one of layer norms; a norm with a bias is one whatever this says."""
+    """Layer norms where the eps is one of theirs; a norm with a bias is one whatever this says."""
     if "norm.kind" not in cfg.known and cfg.says("layer_norm_eps") and not cfg.says("rms_norm_eps"):
         return cfg.note("norm.kind", "layer", "config", "config.json:layer_norm_eps")
     return cfg.get("norm.kind", default="rms", decisive=bare)

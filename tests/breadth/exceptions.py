@@ -15,8 +15,8 @@ EXCEPTIONS = {
 
 # State-space and recurrent types, whose mechanisms are a part of their own.
 ELSEWHERE = dict.fromkeys(
-    """bamba falcon_h1 falcon_mamba granitemoehybrid jamba lfm2 lfm2_moe lfm3 mamba mamba2 nemotron_h
-    recurrent_gemma zamba zamba2""".split(),
+    """bamba falcon_h1 falcon_mamba granitemoehybrid jamba lfm2 lfm2_moe lfm3 mamba mamba2
+    nemotron_h recurrent_gemma zamba zamba2""".split(),
     "mamba, gated short convolutions, RG-LRU",
 )
 

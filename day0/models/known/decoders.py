@@ -9,7 +9,8 @@ _NOPE_ON_FULL = {"gqa.no_rope.full_attention": True, "gqa.no_rope.sliding_attent
 _ROPE = {"gqa.no_rope.full_attention": False, "gqa.no_rope.sliding_attention": False}
 # Types that turn half-split pairs, the ones that turn neighbours; the rest of 5.24's decoders.
 _HALF = (
-    "apertus", "apertus1p5_text", "arcee", "aria_text", "bitnet", "cwm", "dbrx", "diffllama", "doge",
+    "apertus", "apertus1p5_text", "arcee", "aria_text", "bitnet", "cwm", "dbrx", "diffllama",
+    "doge",
     "dots1", "exaone", "exaone4", "exaone_moe", "falcon", "flex_olmo", "flint", "gemma", "gemma2",
     "gemma3_text", "gemma3", "gemma3n_text", "gemma3n", "gemma4_text", "gemma4",
     "gemma4_unified_text", "gemma4_unified", "gpt_neox", "gpt_neox_japanese", "granite",
@@ -27,9 +28,7 @@ _NEIGHBOURS = (
     "ernie4_5_moe", "glm", "glm4", "glm4v_text", "glm_ocr_text", "helium", "llama4_text", "llama4",
 )  # fmt: skip
 _ZERO_CENTRED = ("gemma", "gemma2", "gemma3_text", "gemma3", "vaultgemma", "muse_glimmer_text")
-_PLAIN_NORMS = tuple(
-    name for name in (*_HALF, *_NEIGHBOURS) if name not in (*_ZERO_CENTRED, "nemotron")
-)
+
 
 KNOWN = (
     {
@@ -264,7 +263,7 @@ KNOWN = (
         "source": "transformers 5.24, modeling_deepseek_v3, the class of this model_type",
     },
     {
-        "types": _PLAIN_NORMS,
+        "types": (*_HALF, *_NEIGHBOURS),
         "facts": {"norm.zero_centered": False, "rope.theta_default": 10000.0},
         "source": "transformers 5.24, the class of this model_type",
     },

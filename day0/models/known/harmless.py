@@ -34,7 +34,8 @@ LIBRARY = frozenset(
 GENERATION = frozenset(
     {
         "bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "decoder_start_token_id",
-        "forced_bos_token_id", "eod_token_id", "forced_eos_token_id", "bad_words_ids", "begin_suppress_tokens",
+        "forced_bos_token_id", "eod_token_id",
+        "forced_eos_token_id", "bad_words_ids", "begin_suppress_tokens",
         "suppress_tokens", "diversity_penalty", "do_sample", "early_stopping",
         "encoder_no_repeat_ngram_size", "no_repeat_ngram_size", "length_penalty", "max_length",
         "min_length", "num_beam_groups", "num_beams", "num_return_sequences", "output_scores",

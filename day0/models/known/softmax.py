@@ -53,7 +53,8 @@ KNOWN = (
     {
         "words": ("use_qk_norm", "n_group", "topk_group", "n_routed_experts"),
         "without": ("kv_lora_rank", "scoring_func", "score_function"),
-        "facts": {"gqa.out_bias": False, "moe.score": "sigmoid", "moe.bias": True},
+        "facts": {"gqa.out_bias": False, "gqa.rope_pairing": "half", "moe.score": "sigmoid",
+                  "moe.bias": True},
         "source": "GLM-4.5's words (modeling_glm4_moe)",
     },
     {
@@ -140,7 +141,8 @@ KNOWN = (
         "words": ("linear_num_key_heads", "linear_value_head_dim",
                   "rope_parameters.partial_rotary_factor"),
         "without": ("linear_allow_neg_eigval", "sliding_window"),
-        "facts": {"norm.zero_centered": True, "gqa.out_gate": "fused", "gdn.gate": "silu",
+        "facts": {"gqa.rope_pairing": "half", "norm.zero_centered": True,
+                  "gqa.out_gate": "fused", "gdn.gate": "silu",
                   "gdn.norm_eps": "norm.eps",
                   "moe.score": "softmax", "moe.shared_gate": True, "moe.renormalise": True,
                   "gqa.qk_norm": "head"},
@@ -149,7 +151,8 @@ KNOWN = (
     {
         "words": ("linear_num_key_heads", "linear_value_head_dim", "partial_rotary_factor"),
         "without": ("linear_allow_neg_eigval", "sliding_window"),
-        "facts": {"norm.zero_centered": True, "gqa.out_gate": "fused", "gdn.gate": "silu",
+        "facts": {"gqa.rope_pairing": "half", "norm.zero_centered": True,
+                  "gqa.out_gate": "fused", "gdn.gate": "silu",
                   "gdn.norm_eps": "norm.eps",
                   "moe.score": "softmax", "moe.shared_gate": True, "moe.renormalise": True,
                   "gqa.qk_norm": "head"},

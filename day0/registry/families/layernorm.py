@@ -5,7 +5,8 @@ from day0.registry.family import Family, Impl, flag, number, real, reference
 FAMILY = Family(
     name="layernorm",
     rowwise=True,
-    what="layer norm over groups of `group` channels (0: the row), optional weight (as 1 + w if zero-centred) and bias",
+    what="layer norm over groups of `group` channels (0: the row); optional weight (as 1 + w if"
+    " zero-centred) and bias",
     inputs=("x",),
     weights=("weight?", "bias?"),
     outputs=("y",),

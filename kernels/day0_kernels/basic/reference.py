@@ -181,8 +181,8 @@ def position_scale(
     """y: each head of x [T, n*d] times a function of the row's position.
 
     "ssmax": scale * ln(position + 1) + bias, both [n]. "floor_log": the same for all heads,
-    1 + beta * ln(1 + floor((position + shift) / original)). "power": (1 + (position + 1) / original)
-    to the power beta.
+    1 + beta * ln(1 + floor((position + shift) / original)). "power":
+    (1 + (position + 1) / original) ^ beta.
     """
     dtype = wide(x)
     at = positions.to(dtype).view(-1, 1)  # [T, 1]
@@ -241,7 +241,8 @@ def sparse_threshold(x: torch.Tensor, y: torch.Tensor, *, multiplier: float) -> 
 
 
 def streams(x: torch.Tensor, y: torch.Tensor, *, num_streams: int, rule: str) -> None:
-    """Rule "copy": y [T, m*H] is x [T, H] m times, "others" with zeros in the first; "mean": y [T, H] the mean of x's m streams."""
+    """Rule "copy": y [T, m*H] is x [T, H] m times, "others" with zeros in the first; "mean": y
+    [T, H] the mean of x's m streams."""
     if rule in ("copy", "others"):
         y.copy_(x.repeat(1, num_streams))
         if rule == "others":
