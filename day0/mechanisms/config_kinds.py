@@ -142,7 +142,8 @@ _BY_KIND = (
     (whole(1, 1024), "hc_mult hc_count heads_per_ngram"),
     (whole(2, 1024), "ngram_size"),
     (whole(-1), "moe_layer_end_index"),
-    (NUMBER, """activation_sparsity_pattern attn_config.rope_theta layer_rope_theta output_multiplier
+    (NUMBER, """activation_sparsity_pattern attn_config.rope_theta layer_rope_theta
+        output_multiplier
         attention_value_scale qk_scale_factor scale_depth
         attn_config.softmax_scale post_norm_eps moe_norm_min moe_router_logit_softcapping attn_scale
         embedding_scale attention_multiplier embedding_multiplier scale_emb
@@ -172,7 +173,8 @@ _BY_KIND = (
         enable_moe_block is_moe altup_correct_scale attention_k_eq_v
         apply_residual_connection_post_layernorm attn_temperature_tuning use_double_wide_mlp
         moe_apply_router_weight_on_input use_routing_bias use_sliding_window"""),
-    (WORD, """classifier_activation activation_function hidden_act hidden_activation model_type dtype torch_dtype
+    (WORD, """classifier_activation activation_function hidden_act hidden_activation model_type
+        dtype torch_dtype
         gated_attention_proj_granularity_type mamba_ssm_cache_dtype mamba_ssm_dtype
         moe_router_activation_func moe_router_score_function score_function scoring_func
         output_gate_type shared_moe_mode topk_method expert_selection_fn

@@ -37,9 +37,9 @@ class Gqa:
     rows per head), "element" or "head" (a matrix of its own) with `gate_function`. `window` > 0:
     sliding, `chunked`: since the last multiple of it. `rope` None: no rotary embedding. `alibi` >
     0: a bias by distance. `temperature` (rule, beta, original, shift): queries grow with their
-    position (`position_scale`). `clip`: bound on q, k and v. `value_norm`: values are normed too, without a weight;
-    `keys_are_values`: there is one matrix for both (Gemma 4). `kv_of`: the layer whose keys and
-    values are read (this one: -1). `zero_centered` is that of the q and k norms."""
+    position (`position_scale`). `clip`: bound on q, k and v. `value_norm`: values are normed too,
+    without a weight; `keys_are_values`: one matrix serves both (Gemma 4). `kv_of`: the layer whose
+    keys and values are read (this one: -1). `zero_centered` is that of the q and k norms."""
 
     num_heads: int
     num_kv_heads: int

@@ -40,11 +40,12 @@ ROWS = ("experts.mlp.w1", "experts.mlp.v1", "experts.mlp.w2")  # DBRX: [E*I, H] 
 class Moe:
     """`layout` of the stored experts: "each" (one tensor an expert and matrix), "fused" ([E, 2I, H]
     and [E, H, I]), "transposed" ([E, H, 2I] and [E, I, H]; gpt-oss in bf16), "rows" (DBRX).
-    `interleaved`: gate and up alternate along 2I, else they stand [gate | up]. `left_out`: score of experts outside
-    the chosen groups. `shared` channels of the shared expert (0: none), gated by one sigmoid value
-    if `shared_gate`. `latent` > 0: the experts' own width (Kimi-K3). `hashed`: experts come from a
-    table by token id (DeepSeek-V4). `softcap` of the router's logits. `weigh_input`: experts read
-    x times their weight (Llama 4). `average`: half of routed plus half of shared (Command A)."""
+    `interleaved`: gate and up alternate along 2I, else they stand [gate | up]. `left_out`: score of
+    experts outside the chosen groups. `shared` channels of the shared expert (0: none), gated by
+    one sigmoid value if `shared_gate`. `latent` > 0: the experts' own width (Kimi-K3). `hashed`:
+    experts come from a table by token id (DeepSeek-V4). `softcap` of the router's logits.
+    `weigh_input`: experts read x times their weight (Llama 4). `average`: half of routed plus half
+    of shared (Command A)."""
 
     num_experts: int
     top_k: int

@@ -35,17 +35,11 @@ OWN: dict[str, dict[str, Any]] = {
     },
     "hunyuan_vl_text": {**_MROPE, "head_dim": 8},
     "helium": {"head_dim": 8},
-    "deepseek_v4": {"num_attention_heads": 8, "head_dim": 16},
-    "deepseek_v3": {"num_mtp_layers": 0},
-    "glm4_moe": {"num_mtp_layers": 0},
-    "bailing_hybrid": {"num_mtp_layers": 0, "layer_group_size": 2},
-    "kimi_linear": {"layer_types": ["linear_attention", "full_attention"] * 2},
     "dbrx": {
         "attn_config": {"kv_n_heads": 3, "clip_qkv": 8.0, "rope_theta": 5000.0},
         "ffn_config": {"ffn_hidden_size": 22, "moe_num_experts": 4, "moe_top_k": 2},
     },
     "mimo_v2_flash": {"head_dim": 24},
-    "minimax": {"sliding_window": None},
     "apertus1p5_text": {"output_vocab_size": 61},
     "modernbert-decoder": {"pad_token_id": 0, "local_attention": 18},
     "phi4_multimodal": {
@@ -89,8 +83,6 @@ OWN: dict[str, dict[str, Any]] = {
     "gemma3_text": {"query_pre_attn_scalar": 12},
     "diffllama": {"num_attention_heads": 8, "num_key_value_heads": 4},
     "dots1": {"n_shared_experts": 2},
-    "dots3_note_text": {"num_key_value_heads": 6},
-    "glm5_next_text": {"num_key_value_heads": 6, "index_kpool": 4, "index_topk": 8},
     "hy_v4_vl_text": {
         "rope_parameters": {
             "rope_type": "default",
@@ -129,6 +121,8 @@ OWN: dict[str, dict[str, Any]] = {
         "layer_types": ["sliding_attention", "full_attention"] * 3,
     },
 }
+# Modules whose weights are made small (`checkpoints.calm`).
+CALM = dict.fromkeys(("gemma3n_text", "gemma4_text", "gemma4_unified_text"), ("q_norm",))
 # Text types of another name in tests.tiny.
 SAME = {"minimax_m3_vl_text": "minimax_m3"}
 CLASSES: dict[str, str] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from day0.ir.weight import dims_of
-from day0.mechanisms import differential, per_layer_input
+from day0.mechanisms import altup, differential, per_layer_input
 from tests.breadth import checkpoints
 from tests.mechanisms import readings
 from tests.mechanisms.readings import Read
@@ -69,6 +69,9 @@ def test_differential_factor_grows_with_depth(tmp_path: Path) -> None:
 
 def test_altup_predicts_before_a_layer_and_corrects_after_it(tmp_path: Path) -> None:
     got = read("gemma3n_text", tmp_path)
+    stream = got.reading.spec.residual.spec
+    assert isinstance(stream, altup.Altup)
+    assert (stream.num_streams, stream.active, stream.rank) == (4, 0, 7)
     predict, correct = got.ops("altup_predict", 2)[0], got.ops("altup_correct", 2)[0]
     slots = dict(predict.weights), dict(correct.weights)
     assert slots[0]["router"] == slots[1]["router"]
