@@ -9,7 +9,7 @@ that stand outside the mapping because only their composite has a head.
 from pathlib import Path
 
 import transformers
-from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 TARGET = Path(__file__).parent.parent / "tests/breadth/types.txt"
@@ -40,7 +40,7 @@ def types() -> list[str]:
     skipped = {name for names in SKIP.values() for name in names.split()}
     strange = sorted(skipped - set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES))
     assert not strange, f"skipped, and not in the mapping: {strange}"
-    outside = [name for name in OUTSIDE if name in CONFIG_MAPPING_NAMES]
+    outside = [name for name in OUTSIDE if name in CONFIG_MAPPING]
     return sorted({*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, *outside} - skipped)
 
 

@@ -93,8 +93,9 @@ def _ends(spec: Altup, b: Builder, family: str, x: str, names: str, root: Scope,
     width = b.width(x) // spec.num_streams if merge else b.width(x)
     source = root.stack(names, spec.num_streams - 1, (width, width))
     weights = {"projections": b.weight(ident, source, role="residual", top=True)}
-    attrs = {"num_streams": spec.num_streams} if merge else {}
-    return b.op(family, "streams", {"x": x}, weights, **attrs)["y"]
+    if merge:
+        return b.op(family, "streams", {"x": x}, weights, num_streams=spec.num_streams)["y"]
+    return b.op(family, "streams", {"x": x}, weights)["y"]
 
 
 def _routed(

@@ -122,7 +122,9 @@ OWN: dict[str, dict[str, Any]] = {
     },
 }
 # Modules whose weights are made small (`checkpoints.calm`).
-CALM = dict.fromkeys(("gemma3n_text", "gemma4_text", "gemma4_unified_text"), ("q_norm",))
+CALM: dict[str, tuple[str, ...]] = dict.fromkeys(
+    ("gemma3n_text", "gemma4_text", "gemma4_unified_text"), ("q_norm",)
+)
 # Text types of another name in tests.tiny.
 SAME = {"minimax_m3_vl_text": "minimax_m3"}
 CLASSES: dict[str, str] = {
