@@ -224,7 +224,7 @@ def out_bias(layer: Layer, at: Scope) -> bool:
         stored = at.has(*named(OUT, "bias"))
         return cfg.note("gqa.out_bias", stored, "header", "bias of the output projection")
     if "gqa.out_bias" in cfg.known:
-        return bool(cfg.get("gqa.out_bias"))
+        return bool(cfg.get("gqa.out_bias", "attention_out_bias"))
     return bool(
         cfg.get("gqa.out_bias", "attention_out_bias", "attention_bias", "use_bias", "bias",
                 default=False)

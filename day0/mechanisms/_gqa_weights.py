@@ -32,17 +32,25 @@ def fused(layer: Layer, at: Scope, kv_heads: int) -> str:
 
 
 def parts(
-    at: Scope, order: str, width: int, num_heads: int, num_kv_heads: int, dims: tuple[int, int]
+    at: Scope,
+    order: str,
+    width: int,
+    num_heads: int,
+    num_kv_heads: int,
+    dims: tuple[int, int],
+    *,
+    biased: bool = False,
 ) -> dict[str, tuple[Expr, Expr | None]]:
     """(matrix, bias or None) of "q", "k", "v" cut out of the fused tensor. `width`: channels of
-    the input, `dims` those of a key and of a value."""
+    the input, `dims` those of a key and of a value; `biased`: without headers there is a bias."""
     dk, dv = dims
     rows = {"q": num_heads * dk, "k": num_kv_heads * dk, "v": num_kv_heads * dv}
     blocks = {"rows": 1, "groups": num_kv_heads, "shards": SHARDS}[order]
     names = ("q", "v", "k") if order == "shards" else ("q", "k", "v")
     total = sum(rows.values())
     matrix = at.leaf(named(FUSED), (total, width))
-    bias = at.leaf(named(FUSED, "bias"), (total,)) if at.has(*named(FUSED, "bias")) else None
+    has_bias = at.has(*named(FUSED, "bias")) if at.names else biased
+    bias = at.leaf(named(FUSED, "bias"), (total,)) if has_bias else None
     found: dict[str, tuple[Expr, Expr | None]] = {}
     start = 0
     for name in names:

@@ -108,6 +108,7 @@ def says(layer: Layer) -> bool:
 
 def read(layer: Layer) -> Glu:
     cfg, at = layer.cfg, layer.at.child(*MODULES)
+    inner = at.has(INNER) or (not at.names and bool(cfg.get("ffn.inner_norm", default=False)))
     wide = cfg.word("use_double_wide_mlp") and layer.index >= layer.shape.num_layers - (
         cfg.word("num_kv_shared_layers") or 0
     )
@@ -125,8 +126,8 @@ def read(layer: Layer) -> Glu:
         activation=activation(layer, "dense"),
         bias=bool(cfg.get("ffn.bias", "mlp_bias", default=False)),
         sparsity=float(cfg.get("ffn.sparsity", "activation_sparsity_pattern", default=0.0)),
-        inner_norm=at.has(INNER),
-        norm_eps=layer.shape.norm_eps if at.has(INNER) else 0.0,
+        inner_norm=inner,
+        norm_eps=layer.shape.norm_eps if inner else 0.0,
     )
 
 

@@ -32,7 +32,8 @@ KV_HEADS = ("attn_config.kv_n_heads", "num_key_value_heads", "num_kv_heads")
 class Gqa:
     """`fused`: how q, k and v stand in one tensor (`_gqa_weights`), "" apart. `qk_norm` "none",
     "head" (one weight of head_dim), "heads" (a weight for each head), "full" (over all heads'
-    channels), "bare" (of each head, without a weight); `qk_norm_kind` "rms" or "layer";
+    channels), "bare" (of each head, without a weight); `qk_norm_kind` "rms" or "layer" (with a
+    bias if `qk_norm_bias`);
     `norm_last`: after the rotary embedding. `out_gate` "none", "fused" (q_proj holds [q | gate]
     rows per head), "element" or "head" (a matrix of its own) with `gate_function`. `window` > 0:
     sliding, `chunked`: since the last multiple of it. `rope` None: no rotary embedding. `alibi` >
@@ -54,6 +55,7 @@ class Gqa:
     fused: str = ""
     qk_norm: str = "none"
     qk_norm_kind: str = "rms"
+    qk_norm_bias: bool = False
     norm_last: bool = False
     norm_eps: float
     zero_centered: bool = False
@@ -107,17 +109,20 @@ def read(layer: Layer) -> Gqa:
         window=reading.window(layer),
         chunked=layer.word == "chunked",
         softcap=cfg.get("gqa.softcap", "attn_logit_softcapping", default=None),
-        sink=at.has(*SINKS) or bool(not at.names and cfg.get("gqa.sink", default=False)),
+        sink=at.has(*SINKS) if at.names else _promised_sink(layer),
         fused=weights.fused(layer, at, kv_heads),
         qk_norm=_unless_bare(layer, reading.qk_norm(layer, at, head_dim), rope),
         qk_norm_kind=_norm_kind(layer, at),
+        qk_norm_bias=norm.stored_bias(cfg, at, list(named(Q_NORM, "bias"))),
         norm_last=bool(cfg.get("gqa.norm_last", default=False)),
         norm_eps=_norm_eps(layer),
         zero_centered=bool(cfg.get("gqa.norm_zero_centered", default=shape.zero_centered)),
         out_gate=reading.out_gate(layer, at, heads, value_dim),
         gate_function=cfg.get("gqa.gate_function", default="sigmoid"),
-        gate_bias=at.has(GATE_BIAS),
-        inner_norm=at.has("attn_sub_norm.weight"),
+        gate_bias=at.has(GATE_BIAS)
+        or (not at.names and bool(cfg.get("gqa.gate_bias", default=False))),
+        inner_norm=at.has("attn_sub_norm.weight")
+        or (not at.names and bool(cfg.get("gqa.inner_norm", default=False))),
         qkv_bias=bool(
             cfg.get("gqa.qkv_bias", "attention_bias", "qkv_bias", "use_qkv_bias", "use_bias",
                     "bias", default=False)
@@ -157,6 +162,9 @@ def _kv_heads(layer: Layer, at: Scope, heads: int) -> int:
     if cfg.word("multi_query") and not cfg.word("new_decoder_architecture"):
         cfg.word(*KV_HEADS)
         return cfg.note("gqa.num_kv_heads", 1, "config", "config.json:multi_query")
+    if layer.word == "sliding" and "gqa.kv_twice.sliding" in cfg.known and not at.names:
+        return cfg.note("gqa.num_kv_heads", 2 * (cfg.word(*KV_HEADS) or heads), "known",
+                        cfg.known["gqa.kv_twice.sliding"][1])  # fmt: skip
     own = _of_window(layer)("num_key_value_heads")
     return cfg.get("gqa.num_kv_heads", *own, *KV_HEADS, default=heads)
 
@@ -167,6 +175,14 @@ def _per_head(at: Scope, heads: int, kv_heads: int) -> int | None:
         return rows // kv_heads
     rows = at.dim(0, *named(FUSED))
     return None if rows is None else rows // (heads + 2 * kv_heads)
+
+
+def _promised_sink(layer: Layer) -> bool:
+    """Without headers: by our tables, for all layers or for those with a window."""
+    cfg = layer.cfg
+    if layer.word == "sliding" and "gqa.sink.sliding" in cfg.known:
+        return bool(cfg.get("gqa.sink.sliding"))
+    return bool(cfg.get("gqa.sink", default=False))
 
 
 def _unless_bare(layer: Layer, kind: str, rope: Rope | None) -> str:
@@ -181,7 +197,8 @@ def _norm_eps(layer: Layer) -> float:
 
 
 def _norm_kind(layer: Layer, at: Scope) -> str:
-    return "layer" if at.has(*named(Q_NORM, "bias")) else layer.shape.norm_kind
+    biases = list(named(Q_NORM, "bias"))
+    return "layer" if norm.stored_bias(layer.cfg, at, biases) else layer.shape.norm_kind
 
 
 def _temperature(layer: Layer, rope: Rope | None) -> tuple[str, float, int, int] | None:
@@ -315,7 +332,7 @@ def _cut(spec: Gqa, b: Builder, x: str, at: Scope) -> dict[str, tuple[Expr, Expr
         return {}
     return weights.parts(
         at, spec.fused, b.width(x), spec.num_heads, spec.num_kv_heads,
-        (spec.head_dim, spec.value_dim),
+        (spec.head_dim, spec.value_dim), biased=spec.qkv_bias,
     )  # fmt: skip
 
 
@@ -347,7 +364,7 @@ def _norm(spec: Gqa, b: Builder, name: str, x: str, at: Scope, heads: int) -> st
         found["weight"] = b.weight(ident, at.leaf(names, dims), role="norm")
     if spec.qk_norm_kind == "layer":
         biases = tuple(f"{name.removesuffix('weight')}bias" for name in names)
-        if at.has(*biases):
+        if at.has(*biases) or (not at.names and spec.qk_norm == "head" and spec.qk_norm_bias):
             found["bias"] = b.weight(f"{ident}.bias", at.leaf(biases, (size,)), role="norm")
         return b.op("layernorm", ident, {"x": x}, found, eps=spec.norm_eps, group=group)["y"]
     return norm.rms(b, ident, x, found.get("weight"), eps=spec.norm_eps, group=group,

@@ -45,7 +45,7 @@ def read(layer: Layer) -> Mlp:
             default=(cfg.word("intermediate_multiple_size", "expansion_ratio") or 4) * width,
         ),  # fmt: skip
         function=_function(layer),
-        bias=bool(cfg.get("ffn.bias", "mlp_bias", "use_bias", default=False)),
+        bias=bool(cfg.get("ffn.bias", "mlp_bias", "use_bias", "bias", default=False)),
     )
 
 

@@ -228,7 +228,7 @@ def _shared_width(layer: Layer, at: Scope, width: int) -> int:
             rows = at.dim(0, f"{module}.up_proj.weight", f"{module}.w3.weight")
             if rows is not None:
                 return cfg.note("moe.shared", rows, "header", "rows of the shared expert")
-        return 0
+        return width if not at.names and cfg.get("moe.shared_one", default=False) else 0
     if own is not None:
         return cfg.note("moe.shared", own * (1 if count is None else count), "config", "its width")
     return cfg.note("moe.shared", width * (count or 0), "config", "count times the experts' width")

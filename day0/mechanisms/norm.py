@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from day0.mechanisms.builder import Builder
+from day0.mechanisms.config import ConfigReader
 from day0.mechanisms.names import Scope, Spellings
 from day0.mechanisms.spec import Layer, Part
 
@@ -58,15 +59,24 @@ def read(layer: Layer, *names: str, kind: str = "rms") -> Part:
             eps = cfg.get("norm.post_eps", "post_norm_eps", default=eps)
         spec = Norm(
             names=names,
-            kind="layer" if at.has(*biases) else layer.shape.norm_kind if kind == "rms" else kind,
+            kind="layer"
+            if stored_bias(cfg, at, biases)
+            else layer.shape.norm_kind
+            if kind == "rms"
+            else kind,
             eps=float(eps),
             zero_centered=layer.shape.zero_centered,
             weight=not layer.shape.norm_bare,
-            bias=at.has(*biases),
+            bias=stored_bias(cfg, at, biases),
             rank=rank,
         )
         because.extend(path for path in _FACTS if path in cfg.facts)
     return Part(stem="norm", spec=spec, because=tuple(because))
+
+
+def stored_bias(cfg: ConfigReader, at: Scope, biases: list[str]) -> bool:
+    """Whether a norm has a bias: by its tensor, without headers by our tables."""
+    return at.has(*biases) if at.names else bool(cfg.get("norm.bias", default=False))
 
 
 def apply(spec: Norm, b: Builder, ident: str, x: str, at: Scope, *, role: str = "norm") -> str:
@@ -184,10 +194,15 @@ def arrangement(layer: Layer) -> str:
     if cfg.get("norm.outside", default=False):
         return "none"  # the residual's own norm takes that part
     path = f"norm.arrangement.{layer.word or 'all'}"
+    if layer.ffn_word == "sparse" and "norm.arrangement.sparse" in cfg.known:
+        return cfg.get("norm.arrangement.sparse")
     word = cfg.word("use_parallel_residual", "parallel_attn")
     if word is not None and path not in cfg.known:
         kind = "parallel" if word or cfg.word("new_decoder_architecture") else "pre"
         return cfg.note(path, kind, "config", "parallel residual")
+    if path not in cfg.known and "norm.arrangement" in cfg.known:
+        return cfg.note(path, cfg.known["norm.arrangement"][0], "known",
+                        cfg.known["norm.arrangement"][1])  # fmt: skip
     if at.names and path not in cfg.known:
         return cfg.note(path, _seen_arrangement(layer), "header", "names of the layer's norms")
     return cfg.get(path, default="pre")

@@ -25,7 +25,7 @@ class Positions:
 def read(cfg: ConfigReader, root: Scope, shape: Shape) -> Part | None:
     """None where the embedding is the stream as it is."""
     with cfg.recording() as because:
-        rows = cfg.get("position.rows", derive=lambda: _rows(root), default=0)
+        rows = cfg.get("position.rows", derive=lambda: _rows(root), default=_promised(cfg))
         offset = 0
         if rows:
             lengths = ("max_position_embeddings", "n_positions")
@@ -37,6 +37,15 @@ def read(cfg: ConfigReader, root: Scope, shape: Shape) -> Part | None:
     )
 
 
+def _promised(cfg: ConfigReader) -> int:
+    """Rows of the table without headers: positions, and those that stand for none."""
+    if "position.offset" not in cfg.known:
+        return 0
+    return (cfg.word("max_position_embeddings", "n_positions") or 0) + cfg.known["position.offset"][
+        0
+    ]
+
+
 def _rows(root: Scope) -> int | None:
     return (root.dim(0, *TABLE) or 0) if root.names else None
 
@@ -46,9 +55,11 @@ def _norm(cfg: ConfigReader, root: Scope, shape: Shape) -> norms.Norm | None:
     if bare and cfg.get("embedding.norm", assume=False, decisive=True):
         return norms.Norm(names=(), kind=shape.norm_kind, eps=shape.norm_eps, weight=False)
     found = next((name for name in NORMS if root.has(f"{name}.weight")), None)
+    if not root.names and cfg.get("embedding.weighted_norm", default=False):
+        found = NORMS[0]
     if found is None:
         return None
-    bias = root.has(f"{found}.bias")
+    bias = norms.stored_bias(cfg, root, [f"{found}.bias"])
     return norms.Norm(
         names=(found,), kind="layer" if bias else shape.norm_kind, eps=shape.norm_eps,
         zero_centered=shape.zero_centered, bias=bias,

@@ -56,7 +56,10 @@ def read(layer: Layer, name: str) -> Add:
     factor = BASE_FACTORS.get(name, "")
     if factor and layer.at.has(factor):
         return Add(base_factor=factor)
-    if layer.at.has(SUM_FACTOR) and name == _last(layer):
+    scaled = layer.at.has(SUM_FACTOR) or (
+        not layer.at.names and layer.cfg.get("residual.sum_factor", default=False)
+    )
+    if scaled and name == _last(layer):
         return Add(sum_factor=SUM_FACTOR)
     multiplier = _multiplier(layer)
     if cfg.get("residual.depth_scaled", default=False):
@@ -75,7 +78,9 @@ def read(layer: Layer, name: str) -> Add:
 
 def _last(layer: Layer) -> str:
     """The last sublayer of a layer that scales its sum."""
-    return "per_layer" if layer.at.has("per_layer_input_gate.weight") else "ffn"
+    if layer.at.names:
+        return "per_layer" if layer.at.has("per_layer_input_gate.weight") else "ffn"
+    return "per_layer" if layer.cfg.word("hidden_size_per_layer_input") else "ffn"
 
 
 def _multiplier(layer: Layer) -> float:

@@ -125,6 +125,7 @@ class ModelSpec:
     norm: Part | None
     tied: bool
     head_size: int = 0
+    head_bias: bool = False
     head_transform: str | None = None
     embedding_scale: float = 1.0
     logit_scale: float = 1.0

@@ -137,6 +137,8 @@ def head(
             last = _transformed(spec, b, last, Scope(names, places.roots[-1]).child("lm_head"))
         biases = tuple(name.replace(".weight", ".bias") for name in HEAD)
         stored = next((s for r in places.roots if (s := Scope(names, r)).has(*biases)), None)
+        if stored is None and spec.head_bias:
+            stored = Scope(names, places.roots[-1])
         bias = None if stored is None else stored.leaf(biases, dims[:1])
         logits = b.linear("head", last, source, role="head", bias=bias)
         if spec.softcap is not None or spec.logit_scale != 1.0:

@@ -25,6 +25,7 @@ from day0.models import pattern as patterns
 from day0.models.known.harmless import HARMLESS
 from day0.models.known.settings import ONLY
 from day0.models.known.types import COVERED as COVERED_TYPES
+from day0.models.known.types import HEADERS_ONLY
 from day0.models.layers import draft_layer, layer_spec, residual_of
 from day0.models.places import Places, locate
 from day0.models.promised import promised
@@ -124,6 +125,7 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
         embedding_scale=_embedding_scale(cfg, shape),
         logit_scale=_logit_scale(cfg, shape),
         softcap=cfg.get("logits.softcap", "final_logit_softcapping", default=None),
+        head_bias=not names and bool(cfg.get("head.bias", "lm_head_bias", default=False)),
         head_transform=_head_transform(cfg, names, places),
         head_size=cfg.get("head_size", "output_vocab_size", default=0) or 0,
         drafts=mtps,
@@ -195,14 +197,14 @@ def _distrusted(spec: ModelSpec, cfg: ConfigReader, findings: list[Finding]) -> 
     nobody reads, may mean anything: its layers are listed as unknown."""
     types = types_of(cfg.top)
     unread = cfg.unread(HARMLESS)
-    if not COVERED.isdisjoint(types) or not unread:
+    if set(types).isdisjoint(HEADERS_ONLY) and (not COVERED.isdisjoint(types) or not unread):
         return spec
     name = types[0] if types else "no model_type"
     findings.append(
         Finding(
             code="type_not_covered",
             severity="warning",
-            message=f"{name} is not covered and {len(unread)} of its keys are not read: without "
+            message=f"{name} is not covered, and {len(unread)} of its keys are not read: without "
             "tensor headers its layers stay unknown",
             evidence=unread[:8],
         )
@@ -316,11 +318,11 @@ def _final_norm(cfg: ConfigReader, root: Scope, shape: Shape) -> Part | None:
     biases = [f"{name}.bias" for name in FINAL]
     spec = norm.Norm(
         names=FINAL,
-        kind="layer" if root.has(*biases) else shape.norm_kind,
+        kind="layer" if norm.stored_bias(cfg, root, biases) else shape.norm_kind,
         eps=shape.norm_eps,
         zero_centered=bool(cfg.get("norm.final_zero_centered", default=shape.zero_centered)),
         weight=not shape.norm_bare,
-        bias=root.has(*biases),
+        bias=norm.stored_bias(cfg, root, biases),
     )
     return Part(stem="norm", spec=spec, because=("norm.eps", "norm.zero_centered"))
 

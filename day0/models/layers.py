@@ -101,7 +101,8 @@ def _parallel(layer: Layer, mixer: Part, ffn: Part, residual: Residual) -> Subla
     with layer.cfg.recording() as because:
         spec = residual.read(layer, "mixer")
     first = norm.read(layer, *norm.FIRST)
-    if layer.at.has(*(f"{name}.weight" for name in norm.SECOND)):
+    twice = layer.at.has(*(f"{name}.weight" for name in norm.SECOND))
+    if twice or (not layer.at.names and layer.cfg.get("norm.branches", default=False)):
         second = norm.read(layer, *norm.SECOND)
         branches = replace(mixer, slot="mixer", norm=first), replace(ffn, slot="ffn", norm=second)
         first = None

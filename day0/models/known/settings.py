@@ -6,6 +6,8 @@ is merely assumed.
 
 ONLY = {
     "use_bidirectional_attention": (False, "vision"),  # "vision": between tokens of one image
+    "use_mrope": (False,),
+    "moe_gate_act": ("softmax",),  # Ernie's score, which our tables have
     "do_layer_norm_before": (True,),
     "_remove_final_layer_norm": (False,),
     "layer_norm_elementwise_affine": (True,),
