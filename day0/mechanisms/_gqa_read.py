@@ -32,6 +32,9 @@ def window(layer: Layer) -> int:
     """Tokens that a row sees, itself among them; 0: all."""
     if layer.word not in ("sliding", "chunked"):
         return 0
+    layer.cfg.word("sliding_window_size")  # MiMo-V2 states both
+    if layer.word == "chunked":
+        return layer.cfg.get("gqa.window", "attention_chunk_size", "sliding_window")
     if "gqa.window_half" in layer.cfg.known:  # a window on both sides, of which one remains
         span = layer.cfg.word("local_attention")
         return layer.cfg.note("gqa.window", (span or 128) // 2, "config", "half of local_attention")

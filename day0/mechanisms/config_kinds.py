@@ -156,7 +156,8 @@ _BY_KIND = (
         layernorm_linear_attention_beta layernorm_mlp_alpha layernorm_mlp_beta
         full_attn_alpha_factor full_attn_beta_factor linear_attn_alpha_factor
         linear_attn_beta_factor mlp_alpha_factor mlp_beta_factor logits_scaling rms_norm_eps
-        layer_norm_eps layer_norm_epsilon norm_eps norm_epsilon hc_eps"""),
+        layer_norm_eps layer_norm_epsilon norm_eps norm_epsilon layernorm_epsilon
+        hc_eps"""),
     (POSITIVE, """rope_theta swa_rope_theta compress_rope_theta rope_local_base_freq
         partial_rotary_factor rotary_pct query_pre_attn_scalar final_logit_softcapping
         attn_logit_softcapping attn_config.clip_qkv clip_qkv attn_config.alibi_bias_max
@@ -171,6 +172,7 @@ _BY_KIND = (
         parallel_attn new_decoder_architecture multi_query alibi attn_config.alibi qk_layernorm
         use_qkv_bias use_bias bias attention_out_bias use_attention_gate scale_embedding mup_enabled
         enable_moe_block is_moe altup_correct_scale attention_k_eq_v
+        add_swa_attention_sink_bias add_full_attention_sink_bias
         apply_residual_connection_post_layernorm attn_temperature_tuning use_double_wide_mlp
         moe_apply_router_weight_on_input use_routing_bias use_sliding_window"""),
     (WORD, """classifier_activation activation_function hidden_act hidden_activation model_type
@@ -182,7 +184,7 @@ _BY_KIND = (
     (listed(WORD), "layer_types layers_block_type mlp_layer_types indexer_types"),
     (listed(COUNT), """linear_attn_config.full_attn_layers linear_attn_config.kda_layers
         mlp_only_layers moe_layers ple_layer_ids kv_source_layers compress_ratios"""),
-    (listed(FLAG), """attn_type_list no_rope_layers
+    (listed(FLAG), """hybrid_layer_pattern attn_type_list no_rope_layers
         sparse_attention_config.sparse_attention_freq"""),
     (either(WORD, listed(WORD)), "index_topk_pattern"),
     (either(COUNT, listed(FLAG)), "moe_layer_freq"),

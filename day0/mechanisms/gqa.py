@@ -162,7 +162,8 @@ def _kv_heads(layer: Layer, at: Scope, heads: int) -> int:
     if cfg.word("multi_query") and not cfg.word("new_decoder_architecture"):
         cfg.word(*KV_HEADS)
         return cfg.note("gqa.num_kv_heads", 1, "config", "config.json:multi_query")
-    if layer.word == "sliding" and "gqa.kv_twice.sliding" in cfg.known and not at.names:
+    twice = "gqa.kv_twice.sliding" in cfg.known and not cfg.says("swa_num_key_value_heads")
+    if layer.word == "sliding" and twice and not at.names:
         return cfg.note("gqa.num_kv_heads", 2 * (cfg.word(*KV_HEADS) or heads), "known",
                         cfg.known["gqa.kv_twice.sliding"][1])  # fmt: skip
     own = _of_window(layer)("num_key_value_heads")
@@ -180,9 +181,10 @@ def _per_head(at: Scope, heads: int, kv_heads: int) -> int | None:
 def _promised_sink(layer: Layer) -> bool:
     """Without headers: by our tables, for all layers or for those with a window."""
     cfg = layer.cfg
-    if layer.word == "sliding" and "gqa.sink.sliding" in cfg.known:
-        return bool(cfg.get("gqa.sink.sliding"))
-    return bool(cfg.get("gqa.sink", default=False))
+    if layer.word == "sliding":
+        whole = cfg.known.get("gqa.sink", (False, ""))[0]
+        return bool(cfg.get("gqa.sink.sliding", "add_swa_attention_sink_bias", default=whole))
+    return bool(cfg.get("gqa.sink", "add_full_attention_sink_bias", default=False))
 
 
 def _unless_bare(layer: Layer, kind: str, rope: Rope | None) -> str:

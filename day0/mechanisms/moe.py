@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from day0.ir.weight import Expr, Leaf, Permute, Pick, Reshape
+from day0.ir.weight import Expr, Leaf, Mul, Permute, Pick, Reshape
 from day0.mechanisms.builder import Builder
 from day0.mechanisms.glu import Activation, activation, feed_forward
 from day0.mechanisms.names import Scope
@@ -10,7 +10,7 @@ from day0.mechanisms.norm import weighted_rms
 from day0.mechanisms.spec import Flow, Layer, Mechanism
 
 MODULES = ("block_sparse_moe", "mlp", "ffn", "feed_forward", "")
-ROUTER = ("gate", "router", "router.gate", "gate.wg", "router.layer")
+ROUTER = ("gate", "router", "router.proj", "router.gate", "gate.wg", "router.layer")
 BIAS = ("gate.e_score_correction_bias", "gate.expert_bias", "e_score_correction_bias", "gate.bias",
         "expert_bias", "experts.e_score_correction_bias",
         "moe_statics.e_score_correction_bias")  # fmt: skip
@@ -24,6 +24,7 @@ FUSED_IN = ("experts.gate_up_proj", "input_linear.weight", "experts.fc1.weight")
 FUSED_OUT = ("experts.down_proj", "output_linear.weight", "experts.fc2.weight")
 NUM_EXPERTS = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts",
                "num_moe_experts", "ffn_config.moe_num_experts")  # fmt: skip
+FACTORS, OWN_NORM = "router.per_expert_scale", "pre_feedforward_layernorm_2"
 SCORES = ("softmax", "sigmoid", "sqrtsoftplus", "topk_softmax", "topk_sigmoid", "sparsemixer")
 TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "top_k_experts",
          "topk", "experts_per_token", "ffn_config.moe_top_k")  # fmt: skip
@@ -45,7 +46,8 @@ class Moe:
     one sigmoid value if `shared_gate`. `latent` > 0: the experts' own width (Kimi-K3). `hashed`:
     experts come from a table by token id (DeepSeek-V4). `softcap` of the router's logits.
     `weigh_input`: experts read x times their weight (Llama 4). `average`: half of routed plus half
-    of shared (Command A)."""
+    of shared (Command A). `beside`: beside a dense feed-forward, with norms of their own for the
+    router and for what the experts read, and a factor for each expert (Gemma 4)."""
 
     num_experts: int
     top_k: int
@@ -74,14 +76,27 @@ class Moe:
     softcap: float | None = None
     weigh_input: bool = False
     average: bool = False
+    beside: bool = False
 
 
 def sees(layer: Layer) -> bool:
-    at = layer.at.child(*MODULES)
+    at = _place(layer.at)
     return at.has_module("experts") or at.has(
         "experts.gate_up_proj", "experts.0.w1.weight", "experts.0.gate_proj.weight",
         "router.layer.weight",
     )  # fmt: skip
+
+
+def beside(layer: Layer) -> bool:
+    """Whether the layer has experts beside its dense feed-forward."""
+    if layer.at.names:
+        return layer.at.has(FACTORS)
+    return layer.cfg.word("enable_moe_block") is True
+
+
+def _place(at: Scope) -> Scope:
+    """The module, or the layer itself (Gemma 4)."""
+    return at if at.has(FACTORS) else at.child(*MODULES)
 
 
 def says(layer: Layer) -> bool:
@@ -94,7 +109,7 @@ def says(layer: Layer) -> bool:
 
 
 def read(layer: Layer) -> Moe:
-    cfg, at = layer.cfg, layer.at.child(*MODULES)
+    cfg, at = layer.cfg, _place(layer.at)
     experts = cfg.get("moe.num_experts", *NUM_EXPERTS, derive=lambda: _experts(at))
     groups, top_groups, group_score = _groups(layer)
     width = cfg.get("moe.intermediate", *WIDTH)
@@ -146,6 +161,7 @@ def read(layer: Layer) -> Moe:
         softcap=cfg.get("moe.softcap", "moe_router_logit_softcapping", default=None) or None,
         weigh_input=bool(cfg.get("moe.weigh_input", "moe_apply_router_weight_on_input",
                                  default=False)),
+        beside=beside(layer),
         average=cfg.word("shared_expert_combination_strategy") == "average" and shared > 0,
     )  # fmt: skip
 
@@ -263,8 +279,8 @@ def _interleaved(layer: Layer, at: Scope, layout: str) -> bool:
 
 
 def flow(spec: Moe, b: Builder, x: str, at: Scope, flow: Flow) -> str:
-    outer, at = at, at.child(*MODULES)
-    logits = _logits(spec, b, x, at)
+    outer, at = at, _place(at)
+    logits = _logits(spec, b, _router_input(spec, b, x, at), at)
     inputs, weights = {"logits": logits}, {}
     if spec.hashed:
         inputs["ids"] = flow.inputs["ids"]
@@ -281,6 +297,9 @@ def flow(spec: Moe, b: Builder, x: str, at: Scope, flow: Flow) -> str:
         renormalise_eps=spec.renormalise_eps, scale=float(spec.scale),
     )  # fmt: skip
     inner = x
+    if spec.beside:
+        inner = weighted_rms(b, "norm", x, outer, f"{OWN_NORM}.weight", eps=spec.norm_eps,
+                             size=b.width(x))  # fmt: skip
     if spec.latent:
         inner = b.project(
             "latent_down", x, at, "routed_expert_down_proj", spec.latent, role="dense"
@@ -315,6 +334,15 @@ def _logits(spec: Moe, b: Builder, x: str, at: Scope) -> str:
     if spec.softcap is None:
         return logits
     return b.op("softcap", "router_cap", {"x": logits}, cap=float(spec.softcap))["y"]
+
+
+def _router_input(spec: Moe, b: Builder, x: str, at: Scope) -> str:
+    """What the router reads: x, or its norm times a learned vector, by the root of the width."""
+    if not spec.beside:
+        return x
+    width = b.width(x)
+    return weighted_rms(b, "router_norm", x, at, "router.scale", eps=spec.norm_eps, size=width,
+                        scale=width**-0.5)  # fmt: skip
 
 
 def _bias_leaf(spec: Moe, at: Scope, outer: Scope) -> Expr:
@@ -365,6 +393,9 @@ def _expert_weights(spec: Moe, b: Builder, at: Scope, width: int) -> dict[str, s
             Permute(of=columns, order=(0, 2, 1)) for columns in _gate_and_up(spec, both, 2)
         )
         sources["down"] = Permute(of=at.leaf(FUSED_OUT, (e, i, width)), order=(0, 2, 1))
+    if spec.beside:
+        factors = Reshape(of=at.leaf(FACTORS, (e,)), dims=(e, 1, 1))
+        sources["down"] = Mul(left=sources["down"], right=factors)
     if spec.expert_bias:
         both = at.leaf("experts.gate_up_proj_bias", (e, 2 * i))
         sources["gate_bias"], sources["up_bias"] = _gate_and_up(spec, both, 1)

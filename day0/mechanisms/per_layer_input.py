@@ -37,6 +37,7 @@ def sees(layer: Layer) -> bool:
 
 
 def says(layer: Layer) -> bool:
+    layer.cfg.word("vocab_size_per_layer_input")
     return bool(layer.cfg.word("hidden_size_per_layer_input"))
 
 

@@ -70,7 +70,8 @@ class Mechanism:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """A mechanism's spec, the facts it was read from, and its factor in the sum. Of several
-    branches of a sublayer: `slot`, the id prefix, and `norm`, the branch's own."""
+    branches of a sublayer: `slot`, the id prefix, and `norm` and `norm_out`, the branch's own
+    before and after it."""
 
     stem: str
     spec: Any
@@ -78,6 +79,7 @@ class Part:
     multiplier: float = 1.0
     slot: str = ""
     norm: "Part | None" = None
+    norm_out: "Part | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,6 +80,7 @@ def _run_sublayer(sublayer: Sublayer, b: Builder, flow: Flow, at: Scope) -> None
         with b.at(branch.slot if number else ""):
             own = _normed(branch.norm, b, "norm", normed, at)
             y = _run_branch(branch, b, own, at, flow)
+            y = _normed(branch.norm_out, b, "norm_out1", y, at)
         if number:
             y = b.op("add", f"sum{number}", {"a": total, "b": y}, scale_b=branch.multiplier)["y"]
         total = y

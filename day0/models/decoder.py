@@ -265,6 +265,7 @@ def _shape(cfg: ConfigReader, num_layers: int, root: Scope) -> Shape:
     )
     eps = cfg.get(
         "norm.eps", "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
+        "layernorm_epsilon",
         "norm_epsilon", assume=1e-6,
     )  # fmt: skip
     bare = bool(cfg.get("norm.bare", derive=lambda: _bare(root), default=False))

@@ -5,9 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from day0.ir.fact import Finding
-from day0.mechanisms import norm, per_layer_input, sizes
+from day0.mechanisms import moe, norm, per_layer_input, sizes
 from day0.mechanisms.config import MissingWord
+from day0.mechanisms.glu import GLU
 from day0.mechanisms.index import RESIDUALS, ffns, mixers
+from day0.mechanisms.moe import MOE
 from day0.mechanisms.residual import ADD, Residual
 from day0.mechanisms.spec import Layer, LayerSpec, Mechanism, Part, Sublayer
 from day0.mechanisms.unknown import Unknown, damaged, read_unknown, renamed
@@ -38,8 +40,11 @@ def layer_spec(
         ffn = _part(layer, ffns(), "ffn", findings)
         if norm.arrangement(layer) == "parallel":
             return LayerSpec(sublayers=(_parallel(layer, mixer, ffn, residual),))
-        parts = [("mixer", mixer, norm.FIRST), ("ffn", ffn, norm.SECOND)]
-        sublayers = [_sublayer(layer, name, part, norms, residual) for name, part, norms in parts]
+        if moe.beside(layer):
+            sublayers = _with_experts_beside(layer, mixer, residual, findings)
+        else:
+            parts = [("mixer", mixer, norm.FIRST), ("ffn", ffn, norm.SECOND)]
+            sublayers = [_sublayer(layer, name, own, names, residual) for name, own, names in parts]
         if per_layer_input.sees(layer) if layer.at.names else per_layer_input.says(layer):
             sublayers.append(_own_embedding(layer, residual))
         return LayerSpec(sublayers=tuple(sublayers))
@@ -81,6 +86,25 @@ def _sublayer(
         norm_in=norm_in,
         norm_out=norm_out,
     )
+
+
+def _with_experts_beside(
+    layer: Layer, mixer: Part, residual: Residual, findings: list[Finding]
+) -> list[Sublayer]:
+    """Gemma 4 with experts: they stand beside the dense feed-forward, each between norms."""
+    dense = replace(
+        _part(layer, (GLU,), "ffn", findings), slot="ffn",
+        norm=norm.read(layer, "pre_feedforward_layernorm"),
+        norm_out=norm.read(layer, "post_feedforward_layernorm_1"),
+    )  # fmt: skip
+    experts = replace(
+        _part(layer, (MOE,), "ffn", findings), slot="experts",
+        norm_out=norm.read(layer, "post_feedforward_layernorm_2"),
+    )  # fmt: skip
+    first = _sublayer(layer, "mixer", mixer, norm.FIRST, residual)
+    second = _sublayer(layer, "ffn", dense, norm.SECOND, residual)
+    both = replace(second, branches=(dense, experts), norm_in=None)
+    return [first, both]
 
 
 def _own_embedding(layer: Layer, residual: Residual) -> Sublayer:

@@ -48,6 +48,8 @@ def read(cfg: ConfigReader, num_layers: int, num_drafts: int) -> Pattern:
             ("attn_type_list", _binary(cfg, "attn_type_list", ("linear", "full"))),
             ("sparse_attention_config.sparse_attention_freq",
              _binary(cfg, "sparse_attention_config.sparse_attention_freq", ("full", "indexed"))),
+            ("hybrid_layer_pattern", _binary(cfg, "hybrid_layer_pattern", ("full", "sliding"))),
+            ("attention_chunk_size", _chunked(cfg, num_layers)),
             ("compress_ratios", _ratios(cfg)),
             ("interval", _intervals(cfg, num_layers)),
         )
@@ -102,6 +104,17 @@ def _numbered(cfg: ConfigReader, num_layers: int, pattern: Pattern) -> list[str]
 def _binary(cfg: ConfigReader, key: str, words: tuple[str, str]) -> list[str] | None:
     values = cfg.word(key)
     return None if values is None else [words[bool(value)] for value in values]
+
+
+def _chunked(cfg: ConfigReader, num_layers: int) -> list[str] | None:
+    """Llama 4: rotated layers see a chunk, the others everything."""
+    listed, step = cfg.word("no_rope_layers"), cfg.word("no_rope_layer_interval") or 4
+    if not cfg.says("attention_chunk_size", "attn_temperature_tuning") or cfg.says("layer_types"):
+        return None
+    if not cfg.word("attention_chunk_size"):
+        return None
+    rotated = listed or [(i + 1) % step for i in range(num_layers)]
+    return ["chunked" if rotated[i] else "full" for i in range(num_layers)]
 
 
 def _ratios(cfg: ConfigReader) -> list[str] | None:

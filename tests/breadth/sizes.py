@@ -111,6 +111,7 @@ OWN: dict[str, dict[str, Any]] = {
         "global_head_dim": 24,
         "layer_types": ["sliding_attention", "full_attention"] * 3,
         "use_double_wide_mlp": True,
+        "enable_moe_block": True,
     },
     "gemma4_unified_text": {
         "num_kv_shared_layers": 2,

@@ -144,7 +144,8 @@ KNOWN = (
     },
     {
         "types": ("gemma4_text", "gemma4", "gemma4_unified_text", "gemma4_unified"),
-        "facts": {"residual.sum_factor": True},
+        "facts": {"residual.sum_factor": True, "moe.score": "softmax", "moe.renormalise": True,
+                  "moe.layout": "fused"},
         "source": "transformers 5.24, modeling_gemma4: layer_scalar",
     },
     {

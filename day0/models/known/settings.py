@@ -6,6 +6,7 @@ is merely assumed.
 
 ONLY = {
     "use_bidirectional_attention": (False, "vision"),  # "vision": between tokens of one image
+    "mtp_use_dedicated_embeddings": (False,),
     "use_mrope": (False,),
     "moe_gate_act": ("softmax",),  # Ernie's score, which our tables have
     "do_layer_norm_before": (True,),
