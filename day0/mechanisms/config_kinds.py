@@ -168,7 +168,7 @@ _BY_KIND = (
         linear_attn_config.use_full_rank_gate latent_moe_use_norm linear_allow_neg_eigval
         mla_use_nope mla_use_output_gate moe_renormalize norm_topk_prob mtp_hidden_states_first
         no_kda_lora postnorm sparse_attention_config.use_sparse_attention tie_word_embeddings
-        use_dsa use_gemma_norm use_qk_norm use_parallel_residual
+        use_dsa use_gemma_norm lm_head_bias use_qk_norm use_parallel_residual
         parallel_attn new_decoder_architecture multi_query alibi attn_config.alibi qk_layernorm
         use_qkv_bias use_bias bias attention_out_bias use_attention_gate scale_embedding mup_enabled
         enable_moe_block is_moe altup_correct_scale attention_k_eq_v

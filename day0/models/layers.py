@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from day0.ir.fact import Finding
-from day0.mechanisms import moe, norm, per_layer_input, sizes
+from day0.mechanisms import _moe_read, norm, per_layer_input, sizes
 from day0.mechanisms.config import MissingWord
 from day0.mechanisms.glu import GLU
 from day0.mechanisms.index import RESIDUALS, ffns, mixers
@@ -40,7 +40,7 @@ def layer_spec(
         ffn = _part(layer, ffns(), "ffn", findings)
         if norm.arrangement(layer) == "parallel":
             return LayerSpec(sublayers=(_parallel(layer, mixer, ffn, residual),))
-        if moe.beside(layer):
+        if _moe_read.beside(layer):
             sublayers = _with_experts_beside(layer, mixer, residual, findings)
         else:
             parts = [("mixer", mixer, norm.FIRST), ("ffn", ffn, norm.SECOND)]

@@ -13,6 +13,7 @@ from day0.analysis.analyze import Analysis, analyze
 from day0.analysis.caches import trunk
 from day0.analysis.layers import layer_view
 from day0.ir.weight import leaves
+from day0.models.known.types import HEADERS_ONLY
 from day0.models.read import guesses
 from tests import tiny
 from tests.tiny.checkpoint import renamed
@@ -121,6 +122,24 @@ def claimed_share(analysis: Analysis) -> float:
         if name not in opaque and name not in used["ends"]
     }
     return sum(body.get(name, 0) for name in used["known"]) / sum(body.values())
+
+
+@pytest.mark.parametrize("type_name", OTHERS)
+def test_the_config_alone_gives_the_same_parameters(
+    type_name: str, made: Make, tmp_path: Path
+) -> None:
+    """Or says that it does not know the layers. A class without a head stores none, and its config
+    may promise one."""
+    checkpoint = made(type_name)
+    shutil.copy(checkpoint.folder / "config.json", tmp_path)
+    alone, stored = analyze(str(tmp_path)), analyze(str(checkpoint.folder))
+    if type_name in HEADERS_ONLY:
+        assert {view["mixer"] for view in views(alone)} == {"unknown"}
+        return
+    head = alone.spec.vocab_size * alone.spec.shape.hidden_size
+    extra = 0 if alone.spec.tied == stored.spec.tied else head
+    assert alone.params.trunk == stored.params.trunk + extra
+    assert alone.cache_totals.kv_bytes_per_token == stored.cache_totals.kv_bytes_per_token
 
 
 @pytest.mark.parametrize("type_name", NAMELESS)

@@ -27,7 +27,8 @@ LIBRARY = frozenset(
         "initializer_cutoff_factor", "classifier_activation", "classifier_bias", "cls_token_id",
         "aux_loss_coef", "lambda_std_dev", "attn_impl", "enable_moe_fp32_combine", "L_bp_cycles",
         "embedding_fraction", "moe_loss_weight", "moe_jitter_eps", "num_logits_to_keep", "pooling",
-        "cache_implementation", "unsloth_fixed", "layer_norm_init", "rescale_prenorm_residual", "name_or_path", "residual_in_fp32",
+        "cache_implementation", "unsloth_fixed", "layer_norm_init", "rescale_prenorm_residual",
+        "name_or_path", "residual_in_fp32",
     }
 )  # fmt: skip
 # Defaults of text generation, and token ids.
@@ -55,7 +56,8 @@ GENERATION = frozenset(
 RESTATED = frozenset(
     {"qk_head_dim", "use_grouped_topk", "mhc", "index_kpool_compress", "moe_router_dtype",
      "head_dim_is_rope", "use_mtp", "mtp_transformer_layers",
-     "vision_soft_tokens_per_image", "hc_post_alpha", "no_bias", "lm_head_bias", "use_post_norm", "gating",
+     "vision_soft_tokens_per_image", "hc_post_alpha", "no_bias", "lm_head_bias", "use_post_norm",
+     "gating",
      "word_embed_proj_dim", "enable_bias", "decoder_bias", "norm_bias", "num_ln_in_parallel_attn",
      "mtp_layer_types", "mtp_mlp_layer_types", "ngpt_alpha_init", "is_moe"}
 )  # fmt: skip
