@@ -10,7 +10,7 @@ def layer_view(index: int, layer: LayerSpec, residual: str) -> dict[str, Any]:
     names: dict[str, list[str]] = {"mixer": [], "ffn": []}
     for sublayer in layer.sublayers:
         for branch in sublayer.branches:
-            slot = "ffn" if (branch.slot or sublayer.name).startswith("ffn") else "mixer"
+            slot = "ffn" if "ffn" in (sublayer.name, branch.slot) else "mixer"
             if sublayer.name != "per_layer":
                 names[slot].append(kind_of(branch.stem, branch.spec))
     return {

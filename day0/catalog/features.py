@@ -84,7 +84,7 @@ def _layer(layer: LayerSpec) -> Iterator[tuple[str, Any]]:
     for sublayer in layer.sublayers:
         slot = "ffn" if sublayer.name.startswith("ffn") else "mixer"
         for branch in sublayer.branches:
-            yield branch.slot or slot, branch.stem
+            yield "ffn" if branch.slot == "ffn" else slot, branch.stem
             yield from _fields(branch.stem, branch.spec)
             if branch.multiplier != 1.0:
                 yield f"{branch.stem}.multiplier", branch.multiplier
