@@ -155,7 +155,7 @@ def gemma4(draw: Draw) -> dict[str, Any]:
         "use_double_wide_mlp": True,
         "final_logit_softcapping": 12.0,
         "hidden_size_per_layer_input": draw.pick(11, 13, 15),
-        "vocab_size_per_layer_input": sizes["vocab_size"],
+        "vocab_size_per_layer_input": draw.pick(131, 137, 139),
         "sliding_window": draw.pick(7, 9),
         "layer_types": repeat(("sliding_attention", "full_attention"), 3),
         "rope_parameters": {
