@@ -45,6 +45,7 @@ NOT_SIZES = {
     "rotary_dim",
     "full_attn_alpha_factor",
     "full_attn_beta_factor",
+    "_sliding_window_pattern",  # layer_types are given
 }
 # Sizes that a class computes from others or fixes at one value.
 FOLLOWS = {
@@ -102,6 +103,8 @@ KINDS = {
     "mixtral": "gqa/moe",
     "glm4_moe": "gqa/glu gqa/moe",
     "gpt_oss": "gqa/moe sliding_gqa/moe",
+    "gemma3": "gqa/glu sliding_gqa/glu",
+    "gemma4": "gqa/glu sliding_gqa/glu",
 }
 
 

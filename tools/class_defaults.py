@@ -23,7 +23,8 @@ SKIP = {
 }  # fmt: skip
 EXTRA = (
     "glm5_next_text", "mistral_large4_text", "minimax_m3_vl_text", "hy_v4_vl_text",
-    "muse_glimmer_text", "muse_spark_text", "step3p7_text",
+    "muse_glimmer_text", "muse_spark_text", "step3p7_text", "glm4v_moe_text", "glm4v_text",
+    "glm_ocr_text", "granite_docling_text", "hunyuan_vl_text", "qwen2_5_vl_text", "qwen2_vl_text",
 )  # fmt: skip
 
 

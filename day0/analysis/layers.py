@@ -9,9 +9,10 @@ def layer_view(index: int, layer: LayerSpec, residual: str) -> dict[str, Any]:
     """{"index", "mixer", "ffn", "residual"}: mechanism stems, lists joined with "+"."""
     names: dict[str, list[str]] = {"mixer": [], "ffn": []}
     for sublayer in layer.sublayers:
-        slot = "ffn" if sublayer.name.startswith("ffn") else "mixer"
         for branch in sublayer.branches:
-            names[slot].append(kind_of(branch.stem, branch.spec))
+            slot = "ffn" if "ffn" in (sublayer.name, branch.slot) else "mixer"
+            if sublayer.name != "per_layer":
+                names[slot].append(kind_of(branch.stem, branch.spec))
     return {
         "index": index,
         "mixer": "+".join(names["mixer"]),

@@ -62,7 +62,7 @@ def features(spec: ModelSpec) -> Features:
 
 
 def _model(spec: ModelSpec) -> Iterator[tuple[str, Any]]:
-    for field in ("context_length", "vocab_size", "tied", "head_bias", "embedding_scale",
+    for field in ("context_length", "vocab_size", "tied", "head_size", "embedding_scale",
                   "logit_scale", "softcap", "dtype"):  # fmt: skip
         yield field, getattr(spec, field)
     yield from _fields("", spec.shape)
@@ -84,7 +84,7 @@ def _layer(layer: LayerSpec) -> Iterator[tuple[str, Any]]:
     for sublayer in layer.sublayers:
         slot = "ffn" if sublayer.name.startswith("ffn") else "mixer"
         for branch in sublayer.branches:
-            yield slot, branch.stem
+            yield "ffn" if branch.slot == "ffn" else slot, branch.stem
             yield from _fields(branch.stem, branch.spec)
             if branch.multiplier != 1.0:
                 yield f"{branch.stem}.multiplier", branch.multiplier

@@ -97,6 +97,11 @@ IDS = either(whole(-1), listed(whole(-1)))
 
 _BY_KIND = (
     (SIZE, """hidden_size d_model n_embd vocab_size num_attention_heads n_head num_heads
+        num_global_key_value_heads global_head_dim ffn_config.moe_top_k ffn_config.hidden_size
+        vocab_size_per_layer_input n_heads num_attention_heads_per_layer num_kv_heads
+        attn_config.kv_n_heads kv_channels laurel_rank
+        sliding_window_size local_attention intermediate_multiple_size
+        expansion_ratio moe_layer_interval interleave_moe_layer_step dim_model_base
         num_key_value_heads swa_num_key_value_heads swa_num_attention_heads v_head_dim
         swa_v_head_dim kv_lora_rank swa_kv_lora_rank
         linear_attn_config.head_dim linear_attn_config.num_heads linear_head_dim linear_num_heads
@@ -122,16 +127,27 @@ _BY_KIND = (
         num_shared_experts moe_num_shared_experts routed_expert_hidden_size gated_norm_rank
         hc_lowrank index_topk_blocks index_local_blocks
         sparse_attention_config.sparse_local_block index_skip_topk_offset rotary_dim
-        sliding_window sliding_window_size attention_chunk_size max_window_layers
-        first_k_dense_replace num_dense_layers num_hash_layers layer_group_size
+        sliding_window attention_chunk_size max_window_layers
+        first_k_dense_replace moe_layer_start_index n_inner floor_scale num_kv_shared_layers
+        output_vocab_size
+        hidden_size_per_layer_input ffn_config.ffn_hidden_size
+        prefix_dense_sliding_window_pattern prefix_dense_intermediate_size num_dense_layers
+        num_hash_layers layer_group_size
         no_rope_layer_interval ngram_vocab_size_base num_hidden_layers n_layer n_layers
         num_layers index_kpool block_size"""),
-    (FEW, """n_routed_experts num_experts num_local_experts moe_num_experts num_moe_experts"""),
+    (FEW, """ffn_config.moe_num_experts n_routed_experts num_experts num_local_experts
+        moe_num_experts num_moe_experts"""),
     (whole(0, 1024), """num_nextn_predict_layers num_mtp_layers mtp_num_hidden_layers
         num_mtp_modules hc_sinkhorn_iters"""),
     (whole(1, 1024), "hc_mult hc_count heads_per_ngram"),
     (whole(2, 1024), "ngram_size"),
-    (NUMBER, """attention_multiplier embedding_multiplier scale_emb lm_head_multiplier logit_scale
+    (whole(-1), "moe_layer_end_index"),
+    (NUMBER, """activation_sparsity_pattern attn_config.rope_theta layer_rope_theta
+        output_multiplier
+        attention_value_scale qk_scale_factor scale_depth
+        attn_config.softmax_scale post_norm_eps moe_norm_min moe_router_logit_softcapping attn_scale
+        embedding_scale attention_multiplier embedding_multiplier scale_emb
+        lm_head_multiplier logit_scale
         residual_multiplier routed_scaling_factor router_scaling_factor route_scale
         moe_routed_scaling_factor swiglu_alpha swiglu_limit activation_situ_beta
         activation_situ_linear_beta hc_magnitude kda_lower_bound linear_lower_bound lower_bound
@@ -140,29 +156,42 @@ _BY_KIND = (
         layernorm_linear_attention_beta layernorm_mlp_alpha layernorm_mlp_beta
         full_attn_alpha_factor full_attn_beta_factor linear_attn_alpha_factor
         linear_attn_beta_factor mlp_alpha_factor mlp_beta_factor logits_scaling rms_norm_eps
-        layer_norm_eps layer_norm_epsilon norm_eps norm_epsilon hc_eps"""),
+        layer_norm_eps layer_norm_epsilon norm_eps norm_epsilon layernorm_epsilon
+        hc_eps"""),
     (POSITIVE, """rope_theta swa_rope_theta compress_rope_theta rope_local_base_freq
         partial_rotary_factor rotary_pct query_pre_attn_scalar final_logit_softcapping
-        attn_logit_softcapping"""),
+        attn_logit_softcapping attn_config.clip_qkv clip_qkv attn_config.alibi_bias_max
+        altup_coef_clip"""),
     (FLAG, """attention_bias qkv_bias mlp_bias attention_output_gate attn_output_gate
         index_kpool_always_select_tail index_share_for_mtp_iteration indexer_rope_interleave
         rope_interleave kda_safe_gate linear_attn_config.safe_gate
         linear_attn_config.use_full_rank_gate latent_moe_use_norm linear_allow_neg_eigval
         mla_use_nope mla_use_output_gate moe_renormalize norm_topk_prob mtp_hidden_states_first
         no_kda_lora postnorm sparse_attention_config.use_sparse_attention tie_word_embeddings
-        use_dsa use_gemma_norm use_qk_norm use_routing_bias use_sliding_window"""),
-    (WORD, """activation_function hidden_act hidden_activation model_type dtype torch_dtype
+        use_dsa use_gemma_norm lm_head_bias use_qk_norm use_parallel_residual
+        parallel_attn new_decoder_architecture multi_query alibi attn_config.alibi qk_layernorm
+        use_qkv_bias use_bias bias attention_out_bias use_attention_gate scale_embedding mup_enabled
+        enable_moe_block is_moe altup_correct_scale attention_k_eq_v
+        add_swa_attention_sink_bias add_full_attention_sink_bias
+        apply_residual_connection_post_layernorm attn_temperature_tuning use_double_wide_mlp
+        moe_apply_router_weight_on_input use_routing_bias use_sliding_window"""),
+    (WORD, """classifier_activation activation_function hidden_act hidden_activation model_type
+        dtype torch_dtype
         gated_attention_proj_granularity_type mamba_ssm_cache_dtype mamba_ssm_dtype
         moe_router_activation_func moe_router_score_function score_function scoring_func
-        output_gate_type shared_moe_mode topk_method"""),
+        output_gate_type shared_moe_mode topk_method expert_selection_fn
+        shared_expert_combination_strategy activation"""),
     (listed(WORD), "layer_types layers_block_type mlp_layer_types indexer_types"),
     (listed(COUNT), """linear_attn_config.full_attn_layers linear_attn_config.kda_layers
-        mlp_only_layers ple_layer_ids kv_source_layers compress_ratios"""),
-    (listed(FLAG), """attn_type_list no_rope_layers
+        mlp_only_layers moe_layers ple_layer_ids kv_source_layers compress_ratios"""),
+    (listed(FLAG), """hybrid_layer_pattern attn_type_list no_rope_layers
         sparse_attention_config.sparse_attention_freq"""),
     (either(WORD, listed(WORD)), "index_topk_pattern"),
     (either(COUNT, listed(FLAG)), "moe_layer_freq"),
+    (whole(0, 64), "altup_num_inputs altup_active_idx"),
     (IDS, "eos_token_id"),
+    (either(COUNT, WORD), """sliding_window_pattern _sliding_window_pattern
+        global_attn_every_n_layers"""),
     (TABLE, "rope_parameters rope_scaling per_layer_config"),
 )  # fmt: skip
 KINDS: Mapping[str, Kind] = {key: kind for kind, keys in _BY_KIND for key in keys.split()}

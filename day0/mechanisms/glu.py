@@ -1,18 +1,21 @@
 """The dense gated feed-forward: down(f(gate x) * up x)."""
 
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 from day0.ir.weight import Expr, Pick
 from day0.mechanisms.builder import Builder
 from day0.mechanisms.names import Scope
+from day0.mechanisms.norm import weighted_rms
 from day0.mechanisms.spec import Flow, Layer, Mechanism
 
 MODULES = ("mlp", "block_sparse_moe", "ffn", "feed_forward", "")
-GATE = ("gate_proj", "w1", "linear_gate")
-UP = ("up_proj", "w3")
-DOWN = ("down_proj", "w2")
-FUSED = ("gate_up_proj",)
+GATE = ("gate_proj", "w1", "linear_gate", "c_fc_0")
+UP = ("up_proj", "w3", "c_fc_1")
+DOWN = ("down_proj", "w2", "c_proj", "output_linear", "Wo")
+FUSED = ("gate_up_proj", "input_linear", "Wi")
+INNER = "ffn_sub_norm.weight"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +40,15 @@ class Activation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glu:
-    """`intermediate` channels; `fused`: gate and up are rows [gate | up] of one tensor."""
+    """`intermediate` channels. `inner_norm`: an RMS norm before the last matrix (BitNet).
+    `sparsity`: the share of the gate's values that is cut away (Gemma 3n)."""
 
     intermediate: int
     activation: Activation
     bias: bool = False
+    sparsity: float = 0.0
+    inner_norm: bool = False
+    norm_eps: float = 0.0
 
 
 FUNCTIONS = {
@@ -101,8 +108,13 @@ def says(layer: Layer) -> bool:
 
 def read(layer: Layer) -> Glu:
     cfg, at = layer.cfg, layer.at.child(*MODULES)
+    inner = at.has(INNER) or (not at.names and bool(cfg.get("ffn.inner_norm", default=False)))
+    wide = cfg.word("use_double_wide_mlp") and layer.index >= layer.shape.num_layers - (
+        cfg.word("num_kv_shared_layers") or 0
+    )
     return Glu(
-        intermediate=cfg.get(
+        intermediate=(2 if wide else 1)
+        * cfg.get(
             "ffn.intermediate",
             "dense_intermediate_size",
             "intermediate_size_mlp",
@@ -113,12 +125,18 @@ def read(layer: Layer) -> Glu:
         ),  # fmt: skip
         activation=activation(layer, "dense"),
         bias=bool(cfg.get("ffn.bias", "mlp_bias", default=False)),
+        sparsity=float(cfg.get("ffn.sparsity", "activation_sparsity_pattern", default=0.0)),
+        inner_norm=inner,
+        norm_eps=layer.shape.norm_eps if inner else 0.0,
     )
 
 
 def flow(spec: Glu, b: Builder, x: str, at: Scope, flow: Flow) -> str:
     at = at.child(*MODULES)
-    return feed_forward(b, x, at, spec.intermediate, spec.activation, role="dense", bias=spec.bias)
+    return feed_forward(
+        b, x, at, spec.intermediate, spec.activation, role="dense", bias=spec.bias,
+        inner=spec.norm_eps if spec.inner_norm else None, sparsity=spec.sparsity,
+    )  # fmt: skip
 
 
 def feed_forward(
@@ -130,8 +148,11 @@ def feed_forward(
     *,
     role: str,
     bias: bool = False,
+    inner: float | None = None,
+    sparsity: float = 0.0,
 ) -> str:
-    """A gated feed-forward whose tensors stand directly in `at`."""
+    """A gated feed-forward whose tensors stand directly in `at`; `inner`: the eps of a norm
+    before the last matrix; `sparsity`: the share of the gate that is cut."""
     width = b.width(x)
     gate_source, up_source = gate_and_up(at, intermediate, width)
     biases: list[Expr | None] = [None, None]
@@ -143,8 +164,13 @@ def feed_forward(
             biases = [at.leaf("gate_proj.bias", (intermediate,)),
                       at.leaf("up_proj.bias", (intermediate,))]  # fmt: skip
     gate = b.linear("gate_proj", x, gate_source, role=role, bias=biases[0])
+    if sparsity:
+        multiplier = NormalDist().inv_cdf(sparsity)
+        gate = b.op("sparse_threshold", "cut", {"x": gate}, multiplier=multiplier)["y"]
     up = b.linear("up_proj", x, up_source, role=role, bias=biases[1])
     y = b.op("glu", "act", {"gate": gate, "up": up}, **act.attrs())["y"]
+    if inner is not None:
+        y = weighted_rms(b, "inner_norm", y, at, INNER, eps=inner, size=intermediate)
     return b.project("down_proj", y, at, DOWN, width, role=role, bias=bias)
 
 

@@ -13,7 +13,12 @@ from day0.mechanisms.spec import Flow, Layer
 NAMES = {
     "mixer": ("hc_attn_{}", "hc_pre.hc_attn_layer.hc_{}", "attn_hc.{}"),
     "ffn": ("hc_ffn_{}", "hc_pre.hc_mlp_layer.hc_{}", "ffn_hc.{}"),
-    "head": ("hc_head_{}", "hc_head.hc_{}", "hc_pre.hc_head.hc_head_{}"),
+    "head": (
+        "hc_head_{}",
+        "hc_head.hc_{}",
+        "hc_pre.hc_head.hc_head_{}",
+        "hc_head.hc_pre.hc_head_{}",
+    ),
 }
 WRITE = "hyper_connection"  # the key under which a sublayer's end finds post and mix
 

@@ -28,7 +28,8 @@ _LABELS = ("full_attention", "sliding_attention", "indexed_attention", "main", "
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rope:
     """`dims` channels of each head are rotated, at its start or end (`place`), pairs (i, i+dims/2)
-    ("half") or (2i, 2i+1) ("interleaved"). `args`: the scaling's numbers, sorted."""
+    ("half") or (2i, 2i+1) ("interleaved"). `args`: the scaling's numbers, sorted. `inverse`: turned
+    the other way (nanochat)."""
 
     dims: int
     theta: float
@@ -36,6 +37,7 @@ class Rope:
     place: str = "first"
     scaling: str = "default"
     args: tuple[tuple[str, Any], ...] = ()
+    inverse: bool = False
 
     def table(self) -> dict[str, Any]:
         """Attributes of the `rope.TABLE` schema."""
@@ -80,11 +82,16 @@ def table(cfg: ConfigReader, label: str = "", *theta_keys: str) -> Table | None:
     else:
         theta = cfg.note("rope.theta" + suffix, float(theta), "config", source)
     kind = _kind(cfg, words, suffix)
+    cfg.word("original_max_position_embeddings")  # Phi-3 states it without any scaling
     partial = words.get("partial_rotary_factor", cfg.word("partial_rotary_factor", "rotary_pct"))
+    args = () if kind == "default" else _arguments(cfg, words, kind)
+    if kind == "proportional":  # the whole head takes part, and its first pairs turn
+        args = tuple(sorted((*args, ("partial_rotary_factor", float(partial or 1.0)))))
+        partial = None
     return Table(
         theta=float(theta),
         scaling=kind,
-        args=() if kind == "default" else _arguments(cfg, words, kind),
+        args=args,
         partial=None if partial is None else float(partial),
     )
 
@@ -206,7 +213,7 @@ def rotate(
         dims=rope.dims,
         place=rope.place,
         pairing=rope.pairing,
-        inverse=inverse,
+        inverse=inverse != rope.inverse,
         **rope.table(),
     )["y"]
 

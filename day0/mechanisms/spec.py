@@ -21,12 +21,15 @@ class Flow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The sizes every mechanism needs: hidden width, layer count, the config's norm eps."""
+    """The sizes every mechanism needs: hidden width, layer count, the config's norm eps, and what
+    norms are: `norm_kind` "rms" or "layer", `norm_bare` without a weight."""
 
     hidden_size: int
     num_layers: int
     norm_eps: float
     zero_centered: bool
+    norm_kind: str = "rms"
+    norm_bare: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +69,17 @@ class Mechanism:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A mechanism's spec, the facts it was read from, and its factor in the sum."""
+    """A mechanism's spec, the facts it was read from, and its factor in the sum. Of several
+    branches of a sublayer: `slot`, the id prefix, and `norm` and `norm_out`, the branch's own
+    before and after it."""
 
     stem: str
     spec: Any
     because: tuple[str, ...] = ()
     multiplier: float = 1.0
+    slot: str = ""
+    norm: "Part | None" = None
+    norm_out: "Part | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +110,9 @@ class ModelSpec:
 
     `residual` says how the stream begins and ends; `norm` is the final norm (None: the residual's
     end holds it). `softcap` and `logit_scale` act on logits, `embedding_scale` on embeddings.
-    `drafts`: MTP modules.
+    `head_size`: rows of the head where they are fewer than the vocabulary, `head_transform` the
+    function of a feed-forward before it. `drafts`: MTP modules. `positions`: what is done to
+    embeddings first, or None.
     """
 
     name: str
@@ -116,8 +126,11 @@ class ModelSpec:
     residual: Part
     norm: Part | None
     tied: bool
+    head_size: int = 0
     head_bias: bool = False
+    head_transform: str | None = None
     embedding_scale: float = 1.0
     logit_scale: float = 1.0
     softcap: float | None = None
     drafts: tuple[Part, ...] = ()
+    positions: Part | None = None

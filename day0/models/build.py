@@ -4,7 +4,7 @@ from day0.ir.graph import Graph, Model
 from day0.ir.rows import LAST, TOKENS
 from day0.ir.tensor import TensorSpec
 from day0.ir.weight import Tied
-from day0.mechanisms import norm
+from day0.mechanisms import norm, per_layer_input, positions
 from day0.mechanisms.builder import Builder
 from day0.mechanisms.index import MECHANISMS, RESIDUAL
 from day0.mechanisms.names import Names, Scope
@@ -52,6 +52,10 @@ def begin(spec: ModelSpec, b: Builder, root: Scope) -> Flow:
     table = b.weight("embed", root.leaf(EMBED, dims), role="embedding")
     x = b.op("embedding", "embedding", {"ids": ids}, {"table": table}, scale=spec.embedding_scale)
     flow = Flow(x=x["y"], inputs={"ids": ids}, kept={"vocab_size": spec.vocab_size})
+    flow.kept[per_layer_input.KEPT] = flow.x
+    if spec.positions is not None:
+        with b.at("", because=spec.positions.because):
+            positions.flow(spec.positions.spec, b, flow, root)
     residual = RESIDUAL[spec.residual.stem]
     with b.at("", because=spec.residual.because):
         residual.begin(spec.residual.spec, b, flow)
@@ -73,7 +77,10 @@ def _run_sublayer(sublayer: Sublayer, b: Builder, flow: Flow, at: Scope) -> None
     normed = _normed(sublayer.norm_in, b, "norm", x, at)
     total = ""
     for number, branch in enumerate(sublayer.branches):
-        y = _run_branch(branch, b, normed, at, flow)
+        with b.at(branch.slot if number else ""):
+            own = _normed(branch.norm, b, "norm", normed, at)
+            y = _run_branch(branch, b, own, at, flow)
+            y = _normed(branch.norm_out, b, "norm_out1", y, at)
         if number:
             y = b.op("add", f"sum{number}", {"a": total, "b": y}, scale_b=branch.multiplier)["y"]
         total = y
@@ -103,21 +110,38 @@ def finish(spec: ModelSpec, b: Builder, flow: Flow, root: Scope) -> str:
     return _normed(spec.norm, b, "norm", x, root)
 
 
+def _transformed(spec: ModelSpec, b: Builder, x: str, at: Scope) -> str:
+    """ModernBERT's head: a matrix, a function and a norm before the embedding's own rows."""
+    x = b.project("head_dense", x, at, "dense", spec.shape.hidden_size, role="head")
+    x = b.op("activation", "head_act", {"x": x}, function=spec.head_transform)["y"]
+    layer = norm.Norm(names=("norm",), kind=spec.shape.norm_kind, eps=spec.shape.norm_eps,
+                      bias=at.has("norm.bias"))  # fmt: skip
+    return norm.apply(layer, b, "head_norm", x, at)
+
+
 def head(
     spec: ModelSpec, b: Builder, hidden: str, root: Scope, places: Places, names: Names
 ) -> str:
     """Logits of each sequence's last row."""
     with b.at("", because=("tied", "logits.scale", "logits.softcap")):
         last = b.op("take_rows", "last", {"x": hidden}, rows="R")["y"]
-        dims = (spec.vocab_size, spec.shape.hidden_size)
+        dims = (spec.head_size or spec.vocab_size, spec.shape.hidden_size)
         if spec.tied:
-            logits = b.linear("head", last, Tied(weight="embed", dims=dims), role="head")
+            source, at = Tied(weight="embed", dims=dims), root
         else:
             at = next(
                 (Scope(names, r) for r in places.roots if Scope(names, r).has(*HEAD)),
                 Scope(names, places.roots[-1]),
             )
-            logits = b.linear("head", last, at.leaf(HEAD, dims), role="head")
+            source = at.leaf(HEAD, dims)
+        if spec.head_transform is not None:
+            last = _transformed(spec, b, last, Scope(names, places.roots[-1]).child("lm_head"))
+        biases = tuple(name.replace(".weight", ".bias") for name in HEAD)
+        stored = next((s for r in places.roots if (s := Scope(names, r)).has(*biases)), None)
+        if stored is None and spec.head_bias:
+            stored = Scope(names, places.roots[-1])
+        bias = None if stored is None else stored.leaf(biases, dims[:1])
+        logits = b.linear("head", last, source, role="head", bias=bias)
         if spec.softcap is not None or spec.logit_scale != 1.0:
             inputs = {"x": logits}
             logits = b.op("softcap", "logits", inputs, cap=spec.softcap, scale=spec.logit_scale)[

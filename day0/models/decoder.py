@@ -9,7 +9,7 @@ from day0.errors import Day0Error
 from day0.ir import format as formats
 from day0.ir.fact import Finding
 from day0.mechanisms import config_kinds as kinds
-from day0.mechanisms import indexer, mtp, norm, rope
+from day0.mechanisms import glu, indexer, mtp, norm, positions, rope
 from day0.mechanisms.config import ConfigReader
 from day0.mechanisms.names import Names, Scope
 from day0.mechanisms.spec import (
@@ -23,7 +23,9 @@ from day0.mechanisms.unknown import Unknown
 from day0.models import drafts
 from day0.models import pattern as patterns
 from day0.models.known.harmless import HARMLESS
+from day0.models.known.settings import ONLY
 from day0.models.known.types import COVERED as COVERED_TYPES
+from day0.models.known.types import HEADERS_ONLY
 from day0.models.layers import draft_layer, layer_spec, residual_of
 from day0.models.places import Places, locate
 from day0.models.promised import promised
@@ -32,8 +34,12 @@ from day0.models.stored import alternatives, recognise
 from day0.models.words import types_of
 
 EMBED = ("embed_tokens.weight", "word_embeddings.weight", "tok_embeddings.weight", "embed.weight",
-         "wte.weight", "embeddings.weight")  # fmt: skip
-HEAD = ("lm_head.weight", "head.weight", "output.weight", "embed_out.weight")
+         "wte.weight", "embeddings.weight", "embed_in.weight",
+         "embeddings.tok_embeddings.weight")  # fmt: skip
+HEAD = ("lm_head.weight", "head.weight", "output.weight", "embed_out.weight", "decoder.weight",
+        "output_projection.weight", "unembed.weight")  # fmt: skip
+FINAL = ("norm", "final_layernorm", "ln_f", "final_norm", "norm_f", "final_layer_norm",
+         "layer_norm")  # fmt: skip
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "half": "fp16", "float": "fp32"}
 COVERED = frozenset(COVERED_TYPES)
 
@@ -79,7 +85,7 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
         findings.extend(rope.conflicts(cfg))
     root = Scope(names, places.prefix)
     shape = _shape(cfg, num_layers, root)
-    owners: dict[str, dict[int, Any]] = {}
+    owners: dict[str, dict[int, Any]] = {"words": dict(enumerate(pattern.mixers))}
 
     def layer_at(index: int) -> Layer:
         return Layer(
@@ -92,6 +98,7 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
             owners=owners,
         )
 
+    placed = positions.read(cfg, root, shape)
     residual = residual_of(layer_at(0))
     layers = tuple(layer_spec(layer_at(i), residual, owners, findings) for i in range(num_layers))
     findings.extend(indexer.conflicts(layer_at(i) for i in _selecting(layers)))
@@ -103,6 +110,7 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
     first = layer_at(0)
     with cfg.recording() as because:
         stream = residual.read(first, "stream")
+    _settings(cfg)
     spec = ModelSpec(
         name="",
         architectures=_architectures(cfg),
@@ -115,12 +123,14 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
         residual=Part(stem=residual.stem, spec=stream, because=tuple(because)),
         norm=_final_norm(cfg, root, shape),
         tied=_tied(cfg, names, places, findings),
-        embedding_scale=float(
-            cfg.get("embedding.scale", "embedding_multiplier", "scale_emb", default=1.0)
-        ),
-        logit_scale=_logit_scale(cfg),
+        embedding_scale=_embedding_scale(cfg, shape),
+        logit_scale=_logit_scale(cfg, shape),
         softcap=cfg.get("logits.softcap", "final_logit_softcapping", default=None),
+        head_bias=not names and bool(cfg.get("head.bias", "lm_head_bias", default=False)),
+        head_transform=_head_transform(cfg, names, places),
+        head_size=cfg.get("head_size", "output_vocab_size", default=0) or 0,
         drafts=mtps,
+        positions=placed,
     )
     if headers is None:
         spec = _distrusted(spec, cfg, findings)
@@ -134,6 +144,15 @@ def read(cfg: ConfigReader, headers: Headers | None, quant: QuantConfig | None) 
         mtp=counted,
         findings=findings,
     )
+
+
+def _settings(cfg: ConfigReader) -> None:
+    """Switches at a value that nothing executes become decisive facts."""
+    for key, values in ONLY.items():
+        value = cfg.word(key)
+        if value is not None and value not in values:
+            source = f"config.json:{key} is {kinds.shown(value)}, which nothing executes"
+            cfg.note(f"setting.{key}", values[0], "assumed", source, decisive=True)
 
 
 def _architectures(cfg: ConfigReader) -> tuple[str, ...]:
@@ -186,14 +205,14 @@ def _distrusted(spec: ModelSpec, cfg: ConfigReader, findings: list[Finding]) -> 
     nobody reads, may mean anything: its layers are listed as unknown."""
     types = types_of(cfg.top)
     unread = cfg.unread(HARMLESS)
-    if not COVERED.isdisjoint(types) or not unread:
+    if set(types).isdisjoint(HEADERS_ONLY) and (not COVERED.isdisjoint(types) or not unread):
         return spec
     name = types[0] if types else "no model_type"
     findings.append(
         Finding(
             code="type_not_covered",
             severity="warning",
-            message=f"{name} is not covered and {len(unread)} of its keys are not read: without "
+            message=f"{name} is not covered, and {len(unread)} of its keys are not read: without "
             "tensor headers its layers stay unknown",
             evidence=unread[:8],
         )
@@ -254,27 +273,65 @@ def _shape(cfg: ConfigReader, num_layers: int, root: Scope) -> Shape:
     )
     eps = cfg.get(
         "norm.eps", "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
+        "layernorm_epsilon",
         "norm_epsilon", assume=1e-6,
     )  # fmt: skip
+    bare = bool(cfg.get("norm.bare", derive=lambda: _bare(root), default=False))
     return Shape(
         hidden_size=hidden,
         num_layers=num_layers,
         norm_eps=float(eps),
-        zero_centered=bool(cfg.get("norm.zero_centered", "use_gemma_norm", assume=False)),
+        zero_centered=bool(
+            cfg.get("norm.zero_centered", "use_gemma_norm", assume=False, decisive=_like_gemma(cfg))
+        ),
+        norm_kind=_norm_kind(cfg, bare),
+        norm_bare=bare,
     )
+
+
+def _like_gemma(cfg: ConfigReader) -> bool:
+    """RMS norms beside gelu: Gemma's have their weight less one, and its embeddings a factor."""
+    word = cfg.word("hidden_act", "hidden_activation")
+    return cfg.says("rms_norm_eps") and isinstance(word, str) and word.startswith("gelu")
+
+
+def _norm_kind(cfg: ConfigReader, bare: bool) -> str:
+    """Layer norms where the eps is one of theirs; a norm with a bias is one whatever this says."""
+    if "norm.kind" not in cfg.known and cfg.says("layer_norm_eps") and not cfg.says("rms_norm_eps"):
+        return cfg.note("norm.kind", "layer", "config", "config.json:layer_norm_eps")
+    return cfg.get("norm.kind", default="rms", decisive=bare)
+
+
+def _bare(root: Scope) -> bool | None:
+    """Whether the decoder stores a head or an embedding and no norm anywhere: norms that have no
+    weight. None without headers."""
+    if not root.names:
+        return None
+    stored = root.has(*(f"{name}.{part}" for name in FINAL for part in ("weight", "norm.weight")))
+    return not stored and not any(
+        name.endswith(("norm.weight", "norm1.weight")) for name in root.names.below(root.prefix)
+    )
+
+
+def _head_transform(cfg: ConfigReader, names: Names, places: Places) -> str | None:
+    """The function between a head's own matrix and its norm, where it has them."""
+    if not Scope(names, places.roots[-1]).has("lm_head.dense.weight"):
+        return None
+    word = cfg.word("classifier_activation") or cfg.word("hidden_activation")
+    return glu.FUNCTIONS.get(word or "gelu", "gelu")
 
 
 def _final_norm(cfg: ConfigReader, root: Scope, shape: Shape) -> Part | None:
     if cfg.get("norm.no_final", default=False):
         return None
-    names = ("norm", "final_layernorm", "ln_f", "final_norm", "norm_f")
-    biases = [f"{name}.bias" for name in names]
+    biases = [f"{name}.bias" for name in FINAL]
     spec = norm.Norm(
-        names=names,
-        kind="layer" if root.has(*biases) else "rms",
+        names=FINAL,
+        kind="layer" if norm.stored_bias(cfg, root, biases) else shape.norm_kind,
         eps=shape.norm_eps,
-        zero_centered=shape.zero_centered,
-        bias=root.has(*biases),
+        zero_centered=bool(cfg.get("norm.final_zero_centered", default=shape.zero_centered)),
+        weight=not shape.norm_bare,
+        bias=norm.stored_bias(cfg, root, biases),
     )
     return Part(stem="norm", spec=spec, because=("norm.eps", "norm.zero_centered"))
 
@@ -314,8 +371,27 @@ def _tied(cfg: ConfigReader, names: Names, places: Places, findings: list[Findin
     return bool(cfg.note("tied", not stored, "header", "whether a head is stored"))
 
 
-def _logit_scale(cfg: ConfigReader) -> float:
-    divisor = cfg.word("logits_scaling")
+def _embedding_scale(cfg: ConfigReader, shape: Shape) -> float:
+    """A number, or the root of the width: by our tables (Gemma) or a switch (BioGPT, AFMoE)."""
+    path, root = "embedding.scale", shape.hidden_size**0.5
+    switch = cfg.word("scale_embedding", "mup_enabled")
+    if switch is not None:
+        return cfg.note(path, root if switch else 1.0, "config", "a switch")
+    if cfg.known.get(path, ("",))[0] == "sqrt_hidden":
+        return cfg.note(path, root, "known", cfg.known[path][1])
+    keys = ("embedding_multiplier", "scale_emb", "embedding_scale")
+    if _like_gemma(cfg) and not cfg.says(*keys) and path not in cfg.known:
+        return float(cfg.get(path, assume=1.0, decisive=True))
+    return float(cfg.get(path, *keys, default=1.0))
+
+
+def _logit_scale(cfg: ConfigReader, shape: Shape) -> float:
+    """A factor, a divisor, or the width over a base width (MiniCPM)."""
+    base = cfg.word("dim_model_base")
+    divisor = shape.hidden_size / base if base else cfg.word("logits_scaling")
     if divisor:
-        return cfg.note("logits.scale", 1.0 / divisor, "config", "config.json:logits_scaling")
-    return float(cfg.get("logits.scale", "logit_scale", "lm_head_multiplier", default=1.0))
+        return cfg.note("logits.scale", 1.0 / divisor, "config", "a divisor of logits")
+    return float(
+        cfg.get("logits.scale", "logit_scale", "lm_head_multiplier", "output_multiplier",
+                default=1.0)
+    )  # fmt: skip

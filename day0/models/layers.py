@@ -1,19 +1,18 @@
 """One layer: which mechanism each part is, by tensors where headers exist, else by words."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from day0.ir.fact import Finding
-from day0.mechanisms import norm, sizes
+from day0.mechanisms import _moe_read, norm, per_layer_input, sizes
 from day0.mechanisms.config import MissingWord
+from day0.mechanisms.glu import GLU
 from day0.mechanisms.index import RESIDUALS, ffns, mixers
+from day0.mechanisms.moe import MOE
 from day0.mechanisms.residual import ADD, Residual
 from day0.mechanisms.spec import Layer, LayerSpec, Mechanism, Part, Sublayer
 from day0.mechanisms.unknown import Unknown, damaged, read_unknown, renamed
-
-NORM_IN = ("input_layernorm", "attention_norm", "attn_norm", "attention_layer_norm", "ln_1",
-           "norm")  # fmt: skip
-NORM_FFN = ("post_attention_layernorm", "ffn_norm", "mlp_norm", "feedforward_layer_norm", "ln_2")
 
 
 def residual_of(layer: Layer) -> Residual:
@@ -39,12 +38,16 @@ def layer_spec(
         if getattr(mixer.spec, "indexer", None) is not None:
             owners.setdefault("indexer", {})[layer.index] = mixer.spec
         ffn = _part(layer, ffns(), "ffn", findings)
-        parts = [("mixer", mixer, NORM_IN), ("ffn", ffn, NORM_FFN)]
-        return LayerSpec(
-            sublayers=tuple(
-                _sublayer(layer, name, part, norms, residual) for name, part, norms in parts
-            )
-        )
+        if norm.arrangement(layer) == "parallel":
+            return LayerSpec(sublayers=(_parallel(layer, mixer, ffn, residual),))
+        if _moe_read.beside(layer):
+            sublayers = _with_experts_beside(layer, mixer, residual, findings)
+        else:
+            parts = [("mixer", mixer, norm.FIRST), ("ffn", ffn, norm.SECOND)]
+            sublayers = [_sublayer(layer, name, own, names, residual) for name, own, names in parts]
+        if per_layer_input.sees(layer) if layer.at.names else per_layer_input.says(layer):
+            sublayers.append(_own_embedding(layer, residual))
+        return LayerSpec(sublayers=tuple(sublayers))
 
 
 def draft_layer(
@@ -82,6 +85,58 @@ def _sublayer(
         residual=Part(stem=residual.stem, spec=spec, because=tuple(because)),
         norm_in=norm_in,
         norm_out=norm_out,
+    )
+
+
+def _with_experts_beside(
+    layer: Layer, mixer: Part, residual: Residual, findings: list[Finding]
+) -> list[Sublayer]:
+    """Gemma 4 with experts: they stand beside the dense feed-forward, each between norms."""
+    dense = replace(
+        _part(layer, (GLU,), "ffn", findings), slot="ffn",
+        norm=norm.read(layer, "pre_feedforward_layernorm"),
+        norm_out=norm.read(layer, "post_feedforward_layernorm_1"),
+    )  # fmt: skip
+    experts = replace(
+        _part(layer, (MOE,), "ffn", findings), slot="experts",
+        norm_out=norm.read(layer, "post_feedforward_layernorm_2"),
+    )  # fmt: skip
+    first = _sublayer(layer, "mixer", mixer, norm.FIRST, residual)
+    second = _sublayer(layer, "ffn", dense, norm.SECOND, residual)
+    both = replace(second, branches=(dense, experts), norm_in=None)
+    return [first, both]
+
+
+def _own_embedding(layer: Layer, residual: Residual) -> Sublayer:
+    """The layer's own embedding joins the stream after its feed-forward."""
+    with layer.cfg.recording() as because:
+        spec = per_layer_input.read(layer)
+        joined = residual.read(layer, "per_layer")
+    return Sublayer(
+        name="per_layer",
+        branches=(Part(stem="per_layer_input", spec=spec, because=tuple(because)),),
+        residual=Part(stem=residual.stem, spec=joined),
+        norm_out=norm.read(layer, per_layer_input.AFTER),
+    )
+
+
+def _parallel(layer: Layer, mixer: Part, ffn: Part, residual: Residual) -> Sublayer:
+    """Mixer and feed-forward of the same input: behind one norm, or each behind its own."""
+    with layer.cfg.recording() as because:
+        spec = residual.read(layer, "mixer")
+    first = norm.read(layer, *norm.FIRST)
+    twice = layer.at.has(*(f"{name}.weight" for name in norm.SECOND))
+    if twice or (not layer.at.names and layer.cfg.get("norm.branches", default=False)):
+        second = norm.read(layer, *norm.SECOND)
+        branches = replace(mixer, slot="mixer", norm=first), replace(ffn, slot="ffn", norm=second)
+        first = None
+    else:
+        branches = replace(mixer, slot="mixer"), replace(ffn, slot="ffn")
+    return Sublayer(
+        name="mixer",
+        branches=branches,
+        residual=Part(stem=residual.stem, spec=spec, because=tuple(because)),
+        norm_in=first,
     )
 
 

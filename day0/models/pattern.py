@@ -48,6 +48,8 @@ def read(cfg: ConfigReader, num_layers: int, num_drafts: int) -> Pattern:
             ("attn_type_list", _binary(cfg, "attn_type_list", ("linear", "full"))),
             ("sparse_attention_config.sparse_attention_freq",
              _binary(cfg, "sparse_attention_config.sparse_attention_freq", ("full", "indexed"))),
+            ("hybrid_layer_pattern", _binary(cfg, "hybrid_layer_pattern", ("full", "sliding"))),
+            ("attention_chunk_size", _chunked(cfg, num_layers)),
             ("compress_ratios", _ratios(cfg)),
             ("interval", _intervals(cfg, num_layers)),
         )
@@ -104,6 +106,17 @@ def _binary(cfg: ConfigReader, key: str, words: tuple[str, str]) -> list[str] | 
     return None if values is None else [words[bool(value)] for value in values]
 
 
+def _chunked(cfg: ConfigReader, num_layers: int) -> list[str] | None:
+    """Llama 4: rotated layers see a chunk, the others everything."""
+    listed, step = cfg.word("no_rope_layers"), cfg.word("no_rope_layer_interval") or 4
+    if not cfg.says("attention_chunk_size", "attn_temperature_tuning") or cfg.says("layer_types"):
+        return None
+    if not cfg.word("attention_chunk_size"):
+        return None
+    rotated = listed or [(i + 1) % step for i in range(num_layers)]
+    return ["chunked" if rotated[i] else "full" for i in range(num_layers)]
+
+
 def _ratios(cfg: ConfigReader) -> list[str] | None:
     """DeepSeek-V4: 0 a window only, small ratios with an indexer, large ones without."""
     values = cfg.word("compress_ratios")
@@ -113,6 +126,12 @@ def _ratios(cfg: ConfigReader) -> list[str] | None:
 
 
 def _intervals(cfg: ConfigReader, num_layers: int) -> list[str] | None:
+    spelled = cfg.word("sliding_window_pattern", "_sliding_window_pattern",
+                       "global_attn_every_n_layers")  # fmt: skip
+    first = cfg.word("prefix_dense_sliding_window_pattern")
+    if spelled and not cfg.says("layer_types"):
+        dense = (cfg.word("first_k_dense_replace") or 0) if first else 0
+        return [*_slid(first, dense), *_slid(spelled, num_layers - dense)]
     every = cfg.word("full_attention_interval")
     if every:
         return ["linear" if (i + 1) % every else "full" for i in range(num_layers)]
@@ -124,6 +143,14 @@ def _intervals(cfg: ConfigReader, num_layers: int) -> list[str] | None:
             "full" if (i + 1) % group == 0 or i >= whole else "linear" for i in range(num_layers)
         ]
     return None
+
+
+def _slid(spelled: Any, count: int) -> list[str]:
+    """Every nth layer full, or a string of letters (EXAONE: "LLLG")."""
+    if isinstance(spelled, str):
+        letters = [{"L": "sliding", "G": "full"}.get(letter, "full") for letter in spelled]
+        return [letters[i % len(letters)] for i in range(count)]
+    return ["full" if (i + 1) % spelled == 0 else "sliding" for i in range(count)]
 
 
 def _unlisted(cfg: ConfigReader, num_layers: int) -> list[str] | None:
@@ -183,6 +210,19 @@ def _feed_forwards(
         return [
             "sparse" if i >= prefix and i % (freq or 1) == 0 else "dense" for i in range(num_layers)
         ]
+    start = cfg.word("moe_layer_start_index")
+    if start is not None:
+        last, step = cfg.word("moe_layer_end_index"), cfg.word("moe_layer_interval") or 1
+        stop = num_layers - 1 if last is None or last < 0 else last
+        return [
+            "sparse" if (i + 1) % step == 0 and start <= i <= stop else "dense"
+            for i in range(num_layers)
+        ]
+    places, every = cfg.word("moe_layers"), cfg.word("interleave_moe_layer_step")
+    if places is not None:
+        return ["sparse" if i in places else "dense" for i in range(num_layers)]
+    if every:
+        return ["sparse" if (i + 1) % every == 0 else "dense" for i in range(num_layers)]
     hashed = cfg.word("num_hash_layers")
     if hashed is not None:
         return ["hash" if i < hashed else "sparse" for i in range(num_layers)]

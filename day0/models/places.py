@@ -14,7 +14,8 @@ ASIDE = frozenset(
         "audio_tower", "audio_model", "audio_encoder", "audio", "talker", "code2wav",
         "multi_modal_projector", "mm_projector", "patch_merger", "patch_merge_mlp", "aligner",
         "vision_language_adapter", "pre_mm_projector_norm", "mtp", "mtp_layers", "mtp_dspark",
-        "embed_vision", "embed_audio", "connector", "image_newline", "view_seperator",
+        "embed_vision", "embed_audio", "connector", "embed_tokens_extend", "image_newline",
+        "view_seperator",
     }
 )  # fmt: skip
 

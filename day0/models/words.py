@@ -8,9 +8,16 @@ from typing import Any
 
 from day0.errors import Day0Error
 from day0.mechanisms.config import ConfigReader, flatten
-from day0.models.known import blocks, hyper, latent, softmax
+from day0.models.known import blocks, decoders, hyper, latent, softmax, unstored
 
-KNOWN = (*latent.KNOWN, *softmax.KNOWN, *hyper.KNOWN, *blocks.KNOWN)
+KNOWN = (
+    *unstored.KNOWN,
+    *decoders.KNOWN,
+    *latent.KNOWN,
+    *softmax.KNOWN,
+    *hyper.KNOWN,
+    *blocks.KNOWN,
+)
 _NESTED = ("decoder", "generator", "text_config", "llm_config", "language_config")
 
 

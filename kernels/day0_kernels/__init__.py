@@ -29,6 +29,7 @@ OPS = (
 
 # Folders with definitions alone: nothing to compare them with here, so no cases either.
 DEFINITIONS = (
+    "altup",
     "compress",
     "ngram_embedding",
     "sampling",

@@ -60,7 +60,8 @@ def mixer_kind(layer: torch.nn.Module) -> str:
         return latent_kind(mixer, children)
     if "indexer" in children:
         return "sparse_gqa"
-    if "q_proj" in children and "k_proj" in children:
+    # Gemma's last layers have queries alone and read earlier keys.
+    if "q_proj" in children and ("k_proj" in children or hasattr(mixer, "is_kv_shared_layer")):
         return "sliding_gqa" if window_of(mixer) is not None else "gqa"
     raise LookupError(f"no mixer word for {type(mixer).__name__} with {', '.join(children)}")
 

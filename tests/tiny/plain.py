@@ -121,3 +121,49 @@ def gpt_oss(draw: Draw) -> dict[str, Any]:
         "layer_types": repeat(("sliding_attention", "full_attention")),
         **yarn(draw, truncate=False),
     }
+
+
+def gemma3(draw: Draw) -> dict[str, Any]:
+    sizes = dense_decoder(draw)
+    # The class insists on hidden_size being a multiple of the heads.
+    sizes["hidden_size"] = sizes["num_attention_heads"] * draw.either(4, 5, 7)
+    draw.claim(sizes["hidden_size"])
+    return {
+        **sizes,
+        "query_pre_attn_scalar": sizes["head_dim"] + 1,
+        "final_logit_softcapping": 12.0,
+        "sliding_window": draw.pick(7, 9, 11),
+        "layer_types": repeat(("sliding_attention", "full_attention")),
+        "rope_parameters": {
+            "sliding_attention": plain_rope(draw),
+            "full_attention": {**plain_rope(draw), "rope_type": "linear", "factor": 4.0},
+        },
+    }
+
+
+def gemma4(draw: Draw) -> dict[str, Any]:
+    """The last two of six layers read the keys and values of the two before; full layers have wider
+    heads, fewer key heads and one matrix for keys and values."""
+    wide = draw.pick(28, 32)
+    sizes = dense_decoder(draw, depth=6)
+    own = {"head_dim": wide, "num_key_value_heads": 1}
+    return {
+        **sizes,
+        "attention_k_eq_v": True,
+        "per_layer_config": dict.fromkeys((1, 3, 5), own),
+        "num_kv_shared_layers": 2,
+        "use_double_wide_mlp": True,
+        "final_logit_softcapping": 12.0,
+        "hidden_size_per_layer_input": draw.pick(11, 13, 15),
+        "vocab_size_per_layer_input": draw.pick(131, 137, 139),
+        "sliding_window": draw.pick(7, 9),
+        "layer_types": repeat(("sliding_attention", "full_attention"), 3),
+        "rope_parameters": {
+            "sliding_attention": plain_rope(draw),
+            "full_attention": {
+                **plain_rope(draw),
+                "rope_type": "proportional",
+                "partial_rotary_factor": 0.25,
+            },
+        },
+    }

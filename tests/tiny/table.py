@@ -101,6 +101,8 @@ TYPES: dict[str, TinyType] = {
     "mixtral": causal("Mixtral", plain.mixtral),
     "glm4_moe": causal("Glm4Moe", plain.glm4_moe),
     "gpt_oss": causal("GptOss", plain.gpt_oss),
+    "gemma3": causal("Gemma3", plain.gemma3, text=True),
+    "gemma4": causal("Gemma4", plain.gemma4, text=True),
 }
 
 # The same decoders as hubs ship them: a vision tower beside, and the names of the released files,

@@ -39,7 +39,8 @@ def randomise(model: torch.nn.Module, seed: int) -> None:
                 *module.named_buffers(recurse=False),
             ]
             for leaf, tensor in tensors:
-                if leaf in COMPUTED_BUFFERS:
+                # scalars are constants of a function (xIELU, an embedding's factor)
+                if leaf in COMPUTED_BUFFERS or tensor.dim() == 0:
                     continue
                 # save_pretrained writes what memory holds: no NaN may be left in it.
                 value = draw_tensor(module, module_name, leaf, tensor, generator)
@@ -64,6 +65,10 @@ def draw_tensor(
     def uniform(low: float, high: float) -> torch.Tensor:
         return torch.rand(shape, generator=generator) * (high - low) + low
 
+    if type(module).__name__ == "Gemma4RMSNorm" and module_name.endswith("q_norm"):
+        # Scores are not divided by anything: at one they are as large as heads are wide, and a
+        # softmax of such numbers blows rounding up.
+        return uniform(0.15, 0.4)
     if leaf == "tid2eid":
         # Each token needs distinct experts, as a router would choose them.
         choices = [torch.randperm(module.num_experts, generator=generator) for _ in range(shape[0])]

@@ -21,14 +21,22 @@ LIBRARY = frozenset(
         "hidden_dropout_prob", "embedding_dropout", "activation_dropout", "classifier_dropout",
         "image_placeholder", "max_window_layers", "load_balancing_loss_weight",
         "_commit_hash", "mtp_loss_scaling_factor", "mtp_lambda", "use_flash_attention",
-        "layer_norm_init", "rescale_prenorm_residual", "name_or_path", "residual_in_fp32",
+        "layerdrop", "attention_probs_dropout_prob", "residual_dropout", "mlp_dropout", "emb_pdrop",
+        "slow_but_exact", "n_ctx", "attention_softmax_in_fp32", "scale_attention_softmax_in_fp32",
+        "embedding_initializer_range", "input_jitter_noise", "init_std", "init_device",
+        "initializer_cutoff_factor", "classifier_activation", "classifier_bias", "cls_token_id",
+        "aux_loss_coef", "lambda_std_dev", "attn_impl", "enable_moe_fp32_combine", "L_bp_cycles",
+        "embedding_fraction", "moe_loss_weight", "moe_jitter_eps", "num_logits_to_keep", "pooling",
+        "cache_implementation", "unsloth_fixed", "layer_norm_init", "rescale_prenorm_residual",
+        "name_or_path", "residual_in_fp32",
     }
 )  # fmt: skip
 # Defaults of text generation, and token ids.
 GENERATION = frozenset(
     {
         "bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "decoder_start_token_id",
-        "forced_bos_token_id", "forced_eos_token_id", "bad_words_ids", "begin_suppress_tokens",
+        "forced_bos_token_id", "eod_token_id",
+        "forced_eos_token_id", "bad_words_ids", "begin_suppress_tokens",
         "suppress_tokens", "diversity_penalty", "do_sample", "early_stopping",
         "encoder_no_repeat_ngram_size", "no_repeat_ngram_size", "length_penalty", "max_length",
         "min_length", "num_beam_groups", "num_beams", "num_return_sequences", "output_scores",
@@ -47,7 +55,11 @@ GENERATION = frozenset(
 # Restate what other keys of the same file already fix; the readers check the others.
 RESTATED = frozenset(
     {"qk_head_dim", "use_grouped_topk", "mhc", "index_kpool_compress", "moe_router_dtype",
-     "head_dim_is_rope", "hc_post_alpha"}
+     "head_dim_is_rope", "use_mtp", "mtp_transformer_layers",
+     "vision_soft_tokens_per_image", "hc_post_alpha", "no_bias", "lm_head_bias", "use_post_norm",
+     "gating",
+     "word_embed_proj_dim", "enable_bias", "decoder_bias", "norm_bias", "num_ln_in_parallel_attn",
+     "mtp_layer_types", "mtp_mlp_layer_types", "ngpt_alpha_init", "is_moe"}
 )  # fmt: skip
 # Towers and projectors: their tensors are explained as groups and never executed.
 TOWERS = frozenset(

@@ -18,7 +18,7 @@ _OTHERS = ("scoring_func", "use_routing_bias", "index_n_heads", "indexer_n_heads
 
 KNOWN = (
     {
-        "types": ("qwen2", "qwen2_moe", "seed_oss"),
+        "types": ("qwen2", "qwen2_moe", "qwen2_vl_text", "qwen2_5_vl_text", "seed_oss"),
         "facts": {"gqa.qkv_bias": True, "gqa.out_bias": False},
         "source": "transformers 5.24, modeling_qwen2",
     },
@@ -53,7 +53,8 @@ KNOWN = (
     {
         "words": ("use_qk_norm", "n_group", "topk_group", "n_routed_experts"),
         "without": ("kv_lora_rank", "scoring_func", "score_function"),
-        "facts": {"gqa.out_bias": False, "moe.score": "sigmoid", "moe.bias": True},
+        "facts": {"gqa.out_bias": False, "gqa.rope_pairing": "half", "moe.score": "sigmoid",
+                  "moe.bias": True},
         "source": "GLM-4.5's words (modeling_glm4_moe)",
     },
     {
@@ -109,6 +110,12 @@ KNOWN = (
     },
     {
         "words": ("norm_topk_prob", "mlp_only_layers", "decoder_sparse_step"),
+        "without": (*_OTHERS, "sliding_window"),
+        "facts": {"moe.score": "softmax"},
+        "source": "Qwen's words for layers without experts (qwen3_moe, qwen3_next)",
+    },
+    {
+        "words": ("norm_topk_prob", "mlp_only_layers", "decoder_sparse_step", "use_sliding_window"),
         "without": _OTHERS,
         "facts": {"moe.score": "softmax"},
         "source": "Qwen's words for layers without experts (qwen3_moe, qwen3_next)",
@@ -134,7 +141,8 @@ KNOWN = (
         "words": ("linear_num_key_heads", "linear_value_head_dim",
                   "rope_parameters.partial_rotary_factor"),
         "without": ("linear_allow_neg_eigval", "sliding_window"),
-        "facts": {"norm.zero_centered": True, "gqa.out_gate": "fused", "gdn.gate": "silu",
+        "facts": {"gqa.rope_pairing": "half", "norm.zero_centered": True,
+                  "gqa.out_gate": "fused", "gdn.gate": "silu",
                   "gdn.norm_eps": "norm.eps",
                   "moe.score": "softmax", "moe.shared_gate": True, "moe.renormalise": True,
                   "gqa.qk_norm": "head"},
@@ -143,7 +151,8 @@ KNOWN = (
     {
         "words": ("linear_num_key_heads", "linear_value_head_dim", "partial_rotary_factor"),
         "without": ("linear_allow_neg_eigval", "sliding_window"),
-        "facts": {"norm.zero_centered": True, "gqa.out_gate": "fused", "gdn.gate": "silu",
+        "facts": {"gqa.rope_pairing": "half", "norm.zero_centered": True,
+                  "gqa.out_gate": "fused", "gdn.gate": "silu",
                   "gdn.norm_eps": "norm.eps",
                   "moe.score": "softmax", "moe.shared_gate": True, "moe.renormalise": True,
                   "gqa.qk_norm": "head"},

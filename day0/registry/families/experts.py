@@ -1,7 +1,7 @@
 """The chosen experts' gated feed-forwards, weighted and summed."""
 
 from day0.registry.families.glu import ATTRS
-from day0.registry.family import Context, Family, Impl, Shapes, number, reference
+from day0.registry.family import Context, Family, Impl, Shapes, flag, number, reference
 from day0.registry.ways import Cut, Way
 
 
@@ -69,7 +69,13 @@ FAMILY = Family(
     inputs=("x", "experts", "weights", "x_scale?"),
     weights=("gate", "up", "down", "gate_bias?", "up_bias?", "down_bias?"),
     outputs=("y",),
-    attrs={**ATTRS, "num_experts": number(), "top_k": number()},
+    attrs={
+        **ATTRS,
+        "num_experts": number(),
+        "top_k": number(),
+        # the weight is a factor of the input (Llama 4), not of the output
+        "weigh_input": flag(False),
+    },
     infer=lambda s: {"y": s.inputs["x"]},
     flops=_flops,
     share=_share,
@@ -80,6 +86,7 @@ FAMILY = Family(
             backend="triton",
             entry="day0_kernels.experts.whole:experts",
             formats=dict.fromkeys(("gate", "up", "down"), _FORMATS),
+            attrs={"weigh_input": (False,)},
             limits=_limits,
             min_capability=(9, 0),
             parity="experts/bf16-T50",

@@ -6,6 +6,8 @@ from day0.registry.ways import Way, channels
 
 def _ways(shapes: Shapes) -> tuple[Way, ...]:
     width, count = shapes.width("x"), shapes.attrs["num_heads"]
+    if "bias" in shapes.weights:
+        return ()
     if count == 1:  # one number for the whole row
         return (channels(width, ("x",)),)
     return (channels(width, ("x", "gate"), group=width // count if count else 1),)
@@ -14,8 +16,10 @@ def _ways(shapes: Shapes) -> tuple[Way, ...]:
 FAMILY = Family(
     name="gate",
     rowwise=True,
-    what="x times activation(gate); num_heads > 0: one gate value for each head's channels",
+    what="x times activation(gate + bias of a head); num_heads > 0: one gate value for each head's"
+    " channels",
     inputs=("x", "gate"),
+    weights=("bias?",),
     outputs=("y",),
     attrs={"activation": word("sigmoid", "silu", "softplus", "none"), "num_heads": number(0)},
     infer=lambda s: {"y": s.inputs["x"]},
@@ -27,6 +31,7 @@ FAMILY = Family(
         Impl(
             backend="triton",
             entry="day0_kernels.basic.elementwise:gate",
+            limits=lambda s: ("a bias (takes none)",) if "bias" in s.weights else (),
             min_capability=(8, 0),
             parity="basic/gate-bf16",
         ),

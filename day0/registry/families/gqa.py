@@ -1,7 +1,17 @@
 """Softmax attention with grouped key/value heads over a cache of keys and values."""
 
 from day0.ir.tensor import TensorSpec
-from day0.registry.family import Attr, Context, Family, Impl, Shapes, number, real, reference
+from day0.registry.family import (
+    Attr,
+    Context,
+    Family,
+    Impl,
+    Shapes,
+    flag,
+    number,
+    real,
+    reference,
+)
 from day0.registry.ways import Way, grouped_heads
 
 TILED = "fp8_t128"
@@ -65,7 +75,15 @@ FAMILY = Family(
     weights=("sink?",),
     caches=("kv",),
     outputs=("y",),
-    attrs={**ATTRS, "window": number(0), "softcap": real(None)},
+    attrs={
+        **ATTRS,
+        "window": number(0),
+        # the window begins at the last multiple of itself (Llama 4)
+        "chunked": flag(False),
+        "softcap": real(None),
+        # > 0: scores fall with the distance, by slopes down to 2^-alibi (arXiv 2108.12409)
+        "alibi": real(0.0),
+    },
     infer=lambda s: {
         "y": TensorSpec(dims=(s.rows("q"), s.attrs["num_heads"] * s.attrs["value_dim"]))
     },
@@ -79,7 +97,7 @@ FAMILY = Family(
             entry="day0_kernels.gqa.gathered:gqa_gathered",
             phases=("prefill",),
             formats={"kv": ("bf16", "fp16")},
-            attrs={"softcap": (None,), "window": (0,)},
+            attrs={"softcap": (None,), "window": (0,), "alibi": (0.0,), "chunked": (False,)},
             limits=_plain,
             graph_safe=False,
             launches=4,  # of one sequence: keys and values gathered, attention, a copy
@@ -88,6 +106,7 @@ FAMILY = Family(
             backend="triton",
             entry="day0_kernels.gqa.attention:gqa_paged",
             formats={"kv": FORMATS},
+            attrs={"alibi": (0.0,), "chunked": (False,)},
             limits=paged_limits,
             min_capability=(9, 0),
             parity="gqa/bf16",

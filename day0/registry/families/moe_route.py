@@ -21,7 +21,9 @@ FAMILY = Family(
     whole=("table",),
     outputs=("experts", "weights"),
     attrs={
-        "score": word("softmax", "sigmoid", "sqrtsoftplus", "topk_softmax"),
+        "score": word(
+            "softmax", "sigmoid", "sqrtsoftplus", "topk_softmax", "topk_sigmoid", "sparsemixer"
+        ),
         "top_k": number(),
         "num_groups": number(1),
         "top_groups": number(1),
@@ -41,7 +43,10 @@ FAMILY = Family(
         Impl(
             backend="triton",
             entry="day0_kernels.moe_route.route:moe_route",
-            attrs={"left_out": ("lowest",)},
+            attrs={
+                "left_out": ("lowest",),
+                "score": ("softmax", "sigmoid", "sqrtsoftplus", "topk_softmax"),
+            },
             min_capability=(9, 0),
             parity="moe_route/deepseek-v3",
         ),

@@ -14,15 +14,17 @@ def _ways(shapes: Shapes) -> tuple[Way, ...]:
 FAMILY = Family(
     name="position_scale",
     what="each head times s*ln(position+1)+b (ssmax), or"
-    " 1+beta*ln(1+floor(position/original)) (floor_log; Llama 4)",
+    " 1+beta*ln(1+floor((position+shift)/original)) (floor_log; Llama 4), or"
+    " (1+(position+1)/original)^beta (power; Beam)",
     inputs=("x",),
     weights=("scale?", "bias?"),
     outputs=("y",),
     attrs={
-        "rule": word("ssmax", "floor_log"),
+        "rule": word("ssmax", "floor_log", "power"),
         "num_heads": number(),
         "beta": real(None),
         "original": number(0),
+        "shift": number(0),
     },
     infer=lambda s: {"y": s.inputs["x"]},
     flops=lambda s, c: 2.0 * s.width("x"),

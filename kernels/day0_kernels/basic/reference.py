@@ -29,6 +29,17 @@ def add(
     y.copy_(scale_a * a.to(dtype) + scale_b * b.to(dtype))
 
 
+def channel_scale(x: torch.Tensor, weight: torch.Tensor, y: torch.Tensor) -> None:
+    """y [T, C] = x * weight; weight [C] or [1]."""
+    dtype = wide(x)
+    y.copy_(x.to(dtype) * weight.to(dtype))
+
+
+def clamp(x: torch.Tensor, y: torch.Tensor, *, limit: float) -> None:
+    """y = x within -limit and limit."""
+    y.copy_(x.clamp(-limit, limit))
+
+
 def concat(x: list[torch.Tensor], y: torch.Tensor) -> None:
     """y [T, sum of widths]: the values' channels side by side."""
     y.copy_(torch.cat([part.to(y.dtype) for part in x], dim=-1))
@@ -42,11 +53,21 @@ def embedding(
 
 
 def gate(
-    x: torch.Tensor, gate: torch.Tensor, y: torch.Tensor, *, activation: str, num_heads: int = 0
+    x: torch.Tensor,
+    gate: torch.Tensor,
+    y: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    *,
+    activation: str,
+    num_heads: int = 0,
 ) -> None:
-    """y = x * activation(gate); x [T, C], gate [T, C], or [T, num_heads]: one value a head."""
+    """y = x * activation(gate); x [T, C], gate [T, C], or [T, num_heads]: one value a head. `bias`
+    [n] is added to the gates of each of n heads."""
     dtype = wide(x)
-    factor = FUNCTIONS[activation](gate.to(dtype))
+    logits = gate.to(dtype)
+    if bias is not None:
+        logits = logits + bias.to(dtype).repeat_interleave(logits.shape[-1] // len(bias))
+    factor = FUNCTIONS[activation](logits)
     if num_heads:
         factor = factor.repeat_interleave(x.shape[-1] // num_heads, dim=-1)  # [T, C]
     y.copy_(x.to(dtype) * factor)
@@ -95,16 +116,22 @@ def layernorm(
     bias: torch.Tensor | None = None,
     *,
     eps: float,
+    zero_centered: bool = False,
+    group: int = 0,
 ) -> None:
-    """y = (x - mean) * rsqrt(var + eps) * weight + bias; weight, bias [C]."""
-    wider = x.to(wide(x))
+    """y [T, C] = (x - mean) * rsqrt(var + eps) * weight + bias, over each `group` channels (0: the
+    row). weight, bias [group]: the same for every group, or one value a channel; the weight
+    stored as w - 1 if `zero_centered`."""
+    rows, channels = x.shape
+    wider = x.to(wide(x)).view(rows, channels // (group or channels), -1)
     centred = wider - wider.mean(-1, keepdim=True)
     normed = centred * torch.rsqrt(centred.square().mean(-1, keepdim=True) + eps)
     if weight is not None:
-        normed = normed * weight.to(normed.dtype)
+        factor = weight.to(normed.dtype).view(-1, normed.shape[-1])
+        normed = normed * (factor + (1 if zero_centered else 0))
     if bias is not None:
-        normed = normed + bias.to(normed.dtype)
-    y.copy_(normed)
+        normed = normed + bias.to(normed.dtype).view(-1, normed.shape[-1])
+    y.copy_(normed.view(rows, channels))
 
 
 def linear(
@@ -124,6 +151,20 @@ def linear(
     y.copy_(product if bias is None else product + bias.to(dtype))
 
 
+def position_embedding(
+    x: torch.Tensor,
+    table: torch.Tensor,
+    y: torch.Tensor,
+    positions: torch.Tensor,
+    *,
+    offset: int = 0,
+    scale: float = 1.0,
+) -> None:
+    """y [T, H] = x + scale * table[position + offset]; table [P, H]."""
+    dtype = wide(x)
+    y.copy_(x.to(dtype) + table[positions.long() + offset].to(dtype) * scale)
+
+
 def position_scale(
     x: torch.Tensor,
     y: torch.Tensor,
@@ -135,11 +176,13 @@ def position_scale(
     num_heads: int,
     beta: float | None = None,
     original: int = 0,
+    shift: int = 0,
 ) -> None:
     """y: each head of x [T, n*d] times a function of the row's position.
 
     "ssmax": scale * ln(position + 1) + bias, both [n]. "floor_log": the same for all heads,
-    1 + beta * ln(1 + floor(position / original)).
+    1 + beta * ln(1 + floor((position + shift) / original)). "power":
+    (1 + (position + 1) / original) ^ beta.
     """
     dtype = wide(x)
     at = positions.to(dtype).view(-1, 1)  # [T, 1]
@@ -147,9 +190,12 @@ def position_scale(
         factor = torch.log(at + 1).expand(-1, num_heads)  # [T, n]
         factor = factor if scale is None else factor * scale.to(dtype)
         factor = factor if bias is None else factor + bias.to(dtype)
+    elif rule == "power":
+        assert beta is not None, "power has a beta"
+        factor = (1 + (at + 1) / original) ** beta  # [T, 1]
     else:
         assert beta is not None, "floor_log has a beta"
-        steps = torch.div(positions, original, rounding_mode="floor").to(dtype).view(-1, 1)
+        steps = torch.div(positions + shift, original, rounding_mode="floor").to(dtype).view(-1, 1)
         factor = 1 + beta * torch.log1p(steps)  # [T, 1]
     y.copy_((x.to(dtype).view(x.shape[0], num_heads, -1) * factor.unsqueeze(-1)).flatten(1))
 
@@ -187,12 +233,41 @@ def softcap(
     y.copy_(scaled if cap is None else cap * torch.tanh(scaled / cap))
 
 
+def sparse_threshold(x: torch.Tensor, y: torch.Tensor, *, multiplier: float) -> None:
+    """y = relu(x - mean - multiplier * standard deviation) of each row (arXiv 2506.06644)."""
+    wider = x.to(wide(x))
+    cut = wider.mean(-1, keepdim=True) + multiplier * wider.std(-1, keepdim=True, unbiased=False)
+    y.copy_((wider - cut).relu())
+
+
 def streams(x: torch.Tensor, y: torch.Tensor, *, num_streams: int, rule: str) -> None:
-    """Rule "copy": y [T, m*H] is x [T, H] m times; "mean": y [T, H] the mean of x's m streams."""
-    if rule == "copy":
+    """Rule "copy": y [T, m*H] is x [T, H] m times, "others" with zeros in the first; "mean": y
+    [T, H] the mean of x's m streams."""
+    if rule in ("copy", "others"):
         y.copy_(x.repeat(1, num_streams))
+        if rule == "others":
+            y[:, : x.shape[-1]] = 0
     else:
         y.copy_(x.to(wide(x)).view(x.shape[0], num_streams, -1).mean(1))
+
+
+def xielu(
+    x: torch.Tensor,
+    alpha_p: torch.Tensor,
+    alpha_n: torch.Tensor,
+    beta: torch.Tensor,
+    eps: torch.Tensor,
+    y: torch.Tensor,
+) -> None:
+    """y = p x^2 + b x above zero, n (expm1(min(x, eps)) - x) + b x elsewhere, with b = beta,
+    p = softplus(alpha_p), n = b + softplus(alpha_n), all of one element (arXiv 2411.13010)."""
+    wider = x.to(wide(x))
+    slope = beta.to(wider.dtype)
+    positive = torch.nn.functional.softplus(alpha_p.to(wider.dtype))
+    negative = slope + torch.nn.functional.softplus(alpha_n.to(wider.dtype))
+    below = torch.expm1(torch.minimum(wider, eps.to(wider.dtype))) - wider
+    bent = torch.where(wider > 0, positive * wider.square(), negative * below)
+    y.copy_(bent + slope * wider)
 
 
 def take_rows(x: torch.Tensor, y: torch.Tensor, cu_seqlens: torch.Tensor, *, rows: str) -> None:

@@ -24,15 +24,19 @@ def each_expert(
     weights: torch.Tensor,
     num_experts: int,
     feed_forward: Callable[[torch.Tensor, int], torch.Tensor],
+    weigh_input: bool = False,
 ) -> torch.Tensor:
-    """[T, H] the weighted sum of `feed_forward(an expert's rows, expert)`; others are elsewhere."""
+    """[T, H] the weighted sum of `feed_forward(an expert's rows, expert)`; others are elsewhere.
+    `weigh_input`: the weight is a factor of the rows instead."""
     total = torch.zeros_like(rows)
     for expert in experts.unique().tolist():
         if not 0 <= expert < num_experts:
             continue
         token, choice = (experts == expert).nonzero(as_tuple=True)
-        out = feed_forward(rows[token], expert)
-        total.index_add_(0, token, out * weights[token, choice, None].to(out.dtype))
+        weight = weights[token, choice, None].to(rows.dtype)
+        own = rows[token]
+        out = feed_forward(own * weight if weigh_input else own, expert)
+        total.index_add_(0, token, out if weigh_input else out * weight.to(out.dtype))
     return total
 
 
@@ -149,6 +153,7 @@ def experts(
     alpha: float | None = None,
     beta: float | None = None,
     linear_beta: float | None = None,
+    weigh_input: bool = False,
     workspace: torch.Tensor | None = None,
 ) -> None:
     """Write `y` [T, H]. `gate` and `up` [E, I, H], `down` [E, H, I]; see the top of the file.
@@ -172,4 +177,4 @@ def experts(
         h = h.to(x.dtype).to(dtype) if down_scale is None else rows_of(*tile_quantised(h), dtype)
         return product(h, expert, down, down_scale, down_bias)
 
-    y.copy_(each_expert(rows, experts, weights, num_experts, feed_forward))
+    y.copy_(each_expert(rows, experts, weights, num_experts, feed_forward, weigh_input))

@@ -10,11 +10,11 @@ import torch.nn.functional as F
 
 from day0_kernels.common.plain import widened
 
-SCORES = ("softmax", "sigmoid", "sqrtsoftplus", "topk_softmax")
+SCORES = ("softmax", "sigmoid", "sqrtsoftplus", "topk_softmax", "topk_sigmoid", "sparsemixer")
 
 
 def scores(logits: torch.Tensor, score: str) -> torch.Tensor:
-    """Scores [T, E] of the logits; for "topk_softmax" the logits themselves."""
+    """Scores [T, E] of the logits; the logits themselves where only chosen ones are scored."""
     x = widened(logits)
     if score == "softmax":
         return x.softmax(-1)
@@ -22,7 +22,7 @@ def scores(logits: torch.Tensor, score: str) -> torch.Tensor:
         return x.sigmoid()
     if score == "sqrtsoftplus":
         return F.softplus(x).sqrt()
-    if score == "topk_softmax":
+    if score in ("topk_softmax", "topk_sigmoid", "sparsemixer"):
         return x
     raise ValueError(f"score must be one of {', '.join(SCORES)}, got {score!r}")
 
@@ -177,7 +177,26 @@ def moe_route_general(
     w = value.gather(-1, chosen)
     if score == "topk_softmax":
         w = w.softmax(-1)
+    elif score == "topk_sigmoid":
+        w = w.sigmoid()
+    elif score == "sparsemixer":
+        w = _sparse_mixed(value, chosen)
     if renormalise:
         w = w / (w.sum(-1, keepdim=True) + renormalise_eps)
     experts.copy_(chosen)
     weights.copy_(w * scale)
+
+
+def _sparse_mixed(logits: torch.Tensor, chosen: torch.Tensor, jitter: float = 0.01) -> torch.Tensor:
+    """Weights [T, k] of Phi-3.5-MoE's experts, best first: each is the softmax over those not yet
+    chosen whose logit is within 2 * jitter (relative) of the best one's (arXiv 2409.12136)."""
+    left = logits.clone()
+    found = []
+    for place in range(chosen.shape[-1]):
+        top = left.max(-1, keepdim=True).values
+        scale = logits.abs().clamp(min=top)
+        far = (top - logits) / scale > 2 * jitter
+        gates = left.masked_fill(far, float("-inf")).softmax(-1)
+        found.append(gates.gather(-1, chosen[:, place : place + 1]))
+        left = left.scatter(-1, chosen[:, place : place + 1], float("-inf"))
+    return torch.cat(found, dim=-1)

@@ -1,0 +1,1 @@
+"""Alternating updates: streams of which a layer computes one. See README.md."""

@@ -1,0 +1,1 @@
+"""Every current decoder-only type of transformers, each as a tiny checkpoint."""
