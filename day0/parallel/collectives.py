@@ -20,6 +20,11 @@ TIMEOUT = 600.0
 RANK, WORLD, LOCAL = "RANK", "WORLD_SIZE", "LOCAL_RANK"
 
 
+# Newer releases of torch call the same functions otherwise.
+_GATHER = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+_SCATTER = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+
+
 @dataclass(slots=True, kw_only=True)
 class Ranks:
     """This process among the ranks of a mesh, with a process group for every axis."""
@@ -54,7 +59,7 @@ class Ranks:
         most = max(counts)
         sent = _bytes(_padded(front, most))
         gathered = sent.new_empty((here.size * most, *sent.shape[1:]))
-        dist.all_gather_into_tensor(gathered, sent, group=self.groups[axis])
+        _GATHER(gathered, sent, group=self.groups[axis])
         parts = gathered.view(here.size, most, *sent.shape[1:])
         if all(count == most for count in counts):
             whole = gathered
@@ -74,7 +79,7 @@ class Ranks:
         most = max(counts)
         padded = [_padded(part, most) for part in value.split(counts)]
         mine = torch.empty_like(padded[0])
-        dist.reduce_scatter_tensor(mine, torch.cat(padded), group=self.groups[axis])
+        _SCATTER(mine, torch.cat(padded), group=self.groups[axis])
         return mine[: counts[here.place]]
 
     def all_to_all(

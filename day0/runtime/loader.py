@@ -182,7 +182,7 @@ def _evaluate(
         case Leaf():
             return _leaf(expr, role, files, dummy, index)
         case Stack():
-            return torch.stack([below(expr.of, number) for number in range(expr.count)])
+            return torch.stack([below(expr.of, number) for number in expr.numbers])
         case Pick():
             return pick(below(expr.of), expr.dim, expr.period, expr.start, expr.stop)
         case Cat():

@@ -1,6 +1,6 @@
 """A loaded model: logits, hidden rows, scores, and generation. `day0.load` gives one."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -8,19 +8,19 @@ import torch
 
 from day0.checkpoint.headers import Headers
 from day0.errors import Day0Error
-from day0.ir import format as formats
 from day0.ir.cache import CacheSpec, page_size
 from day0.ir.graph import Model
 from day0.ir.recipe import Recipe
-from day0.ir.weight import Weight
 from day0.models.read import must_be_settled
+from day0.parallel.collectives import Ranks
 from day0.passes.lower import Lowered, Target, lower
 from day0.passes.quantize import Precision
+from day0.passes.shard import Place
 from day0.registry.index import added_references
 from day0.runtime.capture import Graphs, refuses
-from day0.runtime.codes import Coding, coding
-from day0.runtime.emulate import Rounding, by_part, rounding
+from day0.runtime.emulate import by_part
 from day0.runtime.engine import Engine, Event, Limits, graph_inputs
+from day0.runtime.forms import coded, codings_of, roundings, weight_dtype
 from day0.runtime.loader import DTYPES, Dummy, Files, load
 from day0.runtime.pools import spans
 from day0.runtime.program import Program, Watch
@@ -56,7 +56,9 @@ class Session:
         lowered: Mapping[str, Lowered],
         sizes: Sizes,
         device: torch.device,
+        ranks: Ranks | None = None,
     ) -> None:
+        self.ranks = ranks
         self.model = model
         self.recipe = recipe
         self.sizes = sizes
@@ -228,7 +230,7 @@ class Session:
             dtypes=dtypes,
             device=self.device,
             roundings=by_part({name: runs for name, runs in narrow.items() if name not in held}),
-            codings={name: _coded(narrow[name]) for name in held},
+            codings={name: coded(narrow[name]) for name in held},
         )
 
     def _captured(self, program: Program) -> Graphs | None:
@@ -247,6 +249,7 @@ class Session:
             storage=storage,
             dtype=self._dtype,
             device=self.device,
+            ranks=self.ranks,
         )
 
 
@@ -258,9 +261,11 @@ def lowered_for(
     device: str = "cpu",
     without: tuple[str, ...] = (),
     capability: tuple[int, int] | None = None,
+    place: Place | None = None,
 ) -> dict[str, Lowered]:
     """The lowered graphs by phase, without any weight; `without`: optional passes left out;
-    `capability`: as for such a GPU, whatever the device is.
+    `capability`: as for such a GPU, whatever the device is; `place`: the rank of a mesh they are
+    for. DoesNotFit where the mesh is an illegal split.
     NotSupported names decisive facts that are assumed, or the ops that nothing runs."""
     must_be_settled(model)
     from day0_kernels.index import REFERENCES
@@ -272,6 +277,7 @@ def lowered_for(
         references=references,
         without=without,
         capability=capability or _capability(device),
+        place=place or Place(),
     )
     return lower(model, target)
 
@@ -292,10 +298,11 @@ def open_session(
     device: str = "cpu",
     without: tuple[str, ...] = (),
     lowered: Mapping[str, Lowered] | None = None,
+    ranks: Ranks | None = None,
 ) -> Session:
     """Lower, load and bind a model. `folder` holds the safetensors files that `headers` describe;
-    with `dummy_seed` the weights are made up; `lowered`: what `lowered_for` gave. NotSupported as
-    it."""
+    with `dummy_seed` the weights are made up; `lowered`: what `lowered_for` gave; `ranks`: those of
+    the mesh it was given a place of. NotSupported as it."""
     if lowered is None:
         lowered = lowered_for(model, recipe, backend, device=device, without=without)
     place = torch.device(device)
@@ -312,55 +319,21 @@ def open_session(
         dummy=None if dummy_seed is None else Dummy(dummy_seed, place),
         dtype_of=weight_dtype(recipe),
         device=place,
-        rounding_of=_roundings(low.precision, made_up=files is None),
-        coding_of=_codings(low),
+        rounding_of=roundings(low.precision, made_up=files is None),
+        coding_of=codings_of(low),
         is_kept=lambda weight: low.precision.weights[weight.name].action == "keep",
     )
     if files is not None:
         files.close()
     return Session(
-        model, recipe, weights=weights, lowered=lowered, sizes=sizes or Sizes(), device=place
+        model,
+        recipe,
+        weights=weights,
+        lowered=lowered,
+        sizes=sizes or Sizes(),
+        device=place,
+        ranks=ranks,
     )
-
-
-def weight_dtype(recipe: Recipe) -> Callable[[Weight], torch.dtype]:
-    """The torch dtype a weight is held in: fp32 for the values of narrow formats, which the
-    definitions multiply as they are."""
-    plain = DTYPES[recipe.plain]
-
-    def dtype(weight: Weight) -> torch.dtype:
-        runs = recipe.weight(weight)
-        return torch.float32 if formats.get(runs).quantised else DTYPES.get(runs, plain)
-
-    return dtype
-
-
-def _roundings(precision: Precision, *, made_up: bool) -> Callable[[Weight], Rounding | None]:
-    """How a loaded weight is rounded: not at all where its stored codes are kept. Weights that
-    are `made_up` have no codes."""
-
-    def of(weight: Weight) -> Rounding | None:
-        row = precision.weights[weight.name]
-        kept = row.action == "keep" and not made_up
-        return None if kept else rounding(row.runs)
-
-    return of
-
-
-def _codings(lowered: Lowered) -> Callable[[Weight], Coding | None]:
-    """How a weight that is held as codes is written."""
-
-    def of(weight: Weight) -> Coding | None:
-        runs = lowered.precision.weights[weight.name].runs
-        return coding(runs) if weight.name in lowered.held.weights else None
-
-    return of
-
-
-def _coded(runs: Mapping[str, str]) -> dict[str, Coding]:
-    """Codings by part; plain parts are left out."""
-    found = {part: coding(name) for part, name in runs.items()}
-    return {part: one for part, one in found.items() if one is not None}
 
 
 def up_to_16(count: int) -> int:

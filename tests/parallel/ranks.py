@@ -1,6 +1,7 @@
 """Ranks as processes of this machine: one gloo process group runs all cases of a mesh."""
 
 import os
+import pickle
 import queue
 import socket
 import time
@@ -50,7 +51,7 @@ def run_ranks(mesh: str, case: Case, *arguments: Any) -> list[Any]:
                 assert time.monotonic() < end, f"{mesh}: nothing within {PATIENCE:g} s"
                 continue
             assert not failure, f"rank {rank} of {mesh}:\n{failure}"
-            found[rank] = answer
+            found[rank] = pickle.loads(answer)
     finally:
         for process in started:
             process.join(timeout=5 if len(found) == count else 0)
@@ -77,7 +78,8 @@ def _rank(
             "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=shape.size
         )
         ranks: Ranks = ranks_of(shape, rank, torch.device("cpu"), timeout=60)
-        answers.put((rank, case(ranks, *arguments), ""))
+        # as bytes: tensors in a queue belong to the process that sent them
+        answers.put((rank, pickle.dumps(case(ranks, *arguments)), ""))
         dist.barrier()
     except BaseException:
         answers.put((rank, None, traceback.format_exc()))
