@@ -48,7 +48,9 @@ def span_in(
 def piece(op: Op, shapes: Shapes, state: State, ways: Ways) -> Piece:
     """The rank's share of `op`, cut one way after another; all of it where there is none."""
     weights: dict[str, Weight] = {name: state.weights[name] for _, name in op.weights}
-    caches: dict[str, CacheSpec] = {use.cache: state.caches[use.cache] for use in op.caches}
+    caches: dict[str, CacheSpec] = {}
+    if op.family != "cache_write":  # who reads a cache says how it is cut
+        caches = {use.cache: state.caches[use.cache] for use in op.caches}
     slots, attrs = dict(op.weights), dict(op.attrs)
     for way, axis in ways:
         for cut in way.cuts:
