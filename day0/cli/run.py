@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from day0.cli import options
 from day0.cli.facts import load_facts
 from day0.cli.output import emit, emit_json, errors
 from day0.cli.progress import weights_progress
+from day0.cli.ranks import one_voice, speaks
 from day0.cli.run_view import figures, prepared, report, shown
 from day0.errors import Day0Error, Interrupted
 
@@ -49,6 +50,8 @@ def run(
     max_context: options.MaxContext = None,
     max_batch: options.MaxBatch = None,
     max_memory: options.MaxMemory = None,
+    mesh: options.RunMesh = None,
+    dist_timeout: options.DistTimeout = 600.0,
     format: options.Format = "human",
     out: options.Out = None,
     cache_dir: options.CacheDir = None,
@@ -62,6 +65,8 @@ def run(
         day0 run demo --prompt "Once upon a time" --max-new-tokens 16
 
         day0 run catalog:qwen--qwen3-0.6b --dummy --layers 2 --input-len 64 --batch 4
+
+        torchrun --nproc-per-node 2 -m day0 run demo --mesh tp2
     """
     if format not in FORMATS:
         raise Day0Error(
@@ -87,6 +92,7 @@ def run(
             hint=f"day0 run {model} --input-len 64 --batch {batch}, or several --prompt",
         )
     stated = load_facts(facts)
+    from day0.parallel.watch import watched
     from day0.runtime.api import Loaded, jobs_for
     from day0.runtime.opening import open_model
     from day0.runtime.prompts import made_up
@@ -99,61 +105,65 @@ def run(
         max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p, top_k=top_k,
         seed=seed, stop=tuple(stop or ()),
     )  # fmt: skip
-    with interruptible(model):
-        with weights_progress(errors()) as progress:
-            opened = open_model(
-                model, quant=quant, backend=backend, dummy=dummy, seed=seed, layers=layers,
-                facts=stated, plugin=plugin, device=device, without=tuple(without or ()),
-                cache_dir=cache_dir, progress=progress,
-            )  # fmt: skip
-        suit_threads(opened.model, opened.device)
-        if prepare:
-            sizes = sizes_of(
-                opened, max_context=max_context, max_batch=max_batch, max_memory=max_memory
+    with ExitStack() as ranks:
+        ranks.enter_context(one_voice(mesh))
+        out = out if speaks(mesh) else None
+        with interruptible(model):
+            with weights_progress(errors()) as progress:
+                opened = open_model(
+                    model, quant=quant, backend=backend, dummy=dummy, seed=seed, layers=layers,
+                    facts=stated, plugin=plugin, device=device, without=tuple(without or ()),
+                    cache_dir=cache_dir, progress=progress, mesh=mesh, dist_timeout=dist_timeout,
+                )  # fmt: skip
+            ranks.enter_context(watched(opened.ranks))
+            suit_threads(opened.model, opened.device)
+            if prepare:
+                sizes = sizes_of(
+                    opened, max_context=max_context, max_batch=max_batch, max_memory=max_memory
+                )
+                _prepare(Loaded(opened, sizes), format, out)
+                return
+            asks: tuple[Ask, ...] = ()
+            if input_len is None:
+                asks = _asks(opened, prompt, prompt_file, prompts, chat)
+            else:
+                # One more, served alone and first, so that the batch's figures are warm ones.
+                asks = made_up(
+                    opened.model.spec.vocab_size, length=input_len, count=batch + 1, seed=seed
+                )
+            jobs = jobs_for(opened, asks, sampling=sampling, ignore_eos=ignore_eos)
+            for note in opened.notes if speaks(mesh) else ():
+                errors().print(f"note: {note}", markup=False, soft_wrap=True)
+            sizes = sizes_for(
+                opened, jobs, max_context=max_context, max_batch=max_batch, max_memory=max_memory
             )
-            _prepare(Loaded(opened, sizes), format, out)
-            return
-        asks: tuple[Ask, ...] = ()
-        if input_len is None:
-            asks = _asks(opened, prompt, prompt_file, prompts, chat)
+            loaded = Loaded(opened, sizes)
+            loaded.prepare()
+            first = () if input_len is None else loaded.serving(jobs[:1]).run()
+        measured = jobs[len(first) :]
+        # One text is shown while it grows.
+        streaming = format == "human" and out is None and len(measured) == 1 and not first
+        serving = loaded.serving(measured, on_piece=_write if streaming else None)
+        interrupted = False
+        try:
+            serving.run()
+        except KeyboardInterrupt:
+            interrupted = True
+        data = run_json(loaded, serving, before=first, interrupted=interrupted)
+        if format == "json":
+            emit_json(data, out)
+        elif streaming and data["outputs"][0]["text"] is not None:
+            sys.stdout.write("\n\n")
+            emit(figures(data), out)
         else:
-            # One more, served alone and first, so that the batch's figures are warm ones.
-            asks = made_up(
-                opened.model.spec.vocab_size, length=input_len, count=batch + 1, seed=seed
+            emit(report(data), out)
+        if interrupted:
+            finished = sum(output.finish_reason != "cancelled" for output in serving.outputs)
+            raise Interrupted(
+                f"interrupted after {finished} of {len(measured)} requests, "
+                f"{sum(len(output.ids) for output in serving.outputs)} tokens",
+                hint="what was done is above; run it again with a smaller --max-new-tokens",
             )
-        jobs = jobs_for(opened, asks, sampling=sampling, ignore_eos=ignore_eos)
-        for note in opened.notes:
-            errors().print(f"note: {note}", markup=False, soft_wrap=True)
-        sizes = sizes_for(
-            opened, jobs, max_context=max_context, max_batch=max_batch, max_memory=max_memory
-        )
-        loaded = Loaded(opened, sizes)
-        loaded.prepare()
-        first = () if input_len is None else loaded.serving(jobs[:1]).run()
-    measured = jobs[len(first) :]
-    # One text is shown while it grows.
-    streaming = format == "human" and out is None and len(measured) == 1 and not first
-    serving = loaded.serving(measured, on_piece=_write if streaming else None)
-    interrupted = False
-    try:
-        serving.run()
-    except KeyboardInterrupt:
-        interrupted = True
-    data = run_json(loaded, serving, before=first, interrupted=interrupted)
-    if format == "json":
-        emit_json(data, out)
-    elif streaming and data["outputs"][0]["text"] is not None:
-        sys.stdout.write("\n\n")
-        emit(figures(data), out)
-    else:
-        emit(report(data), out)
-    if interrupted:
-        finished = sum(output.finish_reason != "cancelled" for output in serving.outputs)
-        raise Interrupted(
-            f"interrupted after {finished} of {len(measured)} requests, "
-            f"{sum(len(output.ids) for output in serving.outputs)} tokens",
-            hint="what was done is above; run it again with a smaller --max-new-tokens",
-        )
 
 
 def _prepare(loaded: "Loaded", format: str, out: Path | None) -> None:

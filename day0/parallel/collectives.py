@@ -131,6 +131,13 @@ class Ranks:
             work.wait()
         return came
 
+    def smallest(self, numbers: Sequence[int]) -> list[int]:
+        """Of every number the least that any rank has: what all of them can agree on."""
+        least = torch.tensor(list(numbers), dtype=torch.int64, device=self.device)
+        if self.mesh.size > 1:
+            dist.all_reduce(least, op=dist.ReduceOp.MIN, group=self.groups["all"])
+        return least.tolist()
+
     def broadcast(self, value: torch.Tensor, axis: str, *, source: int = 0) -> torch.Tensor:
         """What the place `source` of the axis holds."""
         here = self.axis(axis)
@@ -184,6 +191,11 @@ def ranks_of(mesh: Mesh, rank: int, device: torch.device, *, timeout: float = TI
 def rank_and_world() -> tuple[int, int]:
     """This process among those that torchrun started; (0, 1) without it."""
     return int(os.environ.get(RANK, "0")), int(os.environ.get(WORLD, "1"))
+
+
+def local_rank() -> int:
+    """This process among those of its machine."""
+    return int(os.environ.get(LOCAL, "0"))
 
 
 def leave() -> None:

@@ -1,6 +1,7 @@
 """How large the caches of a run are, before any weight is read."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from day0.errors import DoesNotFit
 from day0.runtime.memory import Needs, even, needs, room_on
@@ -29,7 +30,7 @@ def sizes_of(
     stated = opened.model.spec.context_length or MAX_CONTEXT
     sizes = even(max_context or min(MAX_CONTEXT, stated), max_batch or MAX_BATCH)
     needs_of(opened).must_fit(sizes, room_on(opened.device, max_memory))
-    return sizes
+    return _agreed(opened, sizes)
 
 
 def sizes_for(
@@ -64,4 +65,12 @@ def sizes_for(
         while batch > 1 and needed.total(of(batch)) > room:
             batch -= 1
     needed.must_fit(of(batch), room)
-    return of(batch)
+    return _agreed(opened, of(batch))
+
+
+def _agreed(opened: Opened, sizes: Sizes) -> Sizes:
+    """What every rank has room for: their engines must make the same steps."""
+    if opened.ranks is None:
+        return sizes
+    agreed = opened.ranks.smallest((sizes.tokens, sizes.sequences, sizes.longest))
+    return replace(sizes, **dict(zip(("tokens", "sequences", "longest"), agreed, strict=True)))

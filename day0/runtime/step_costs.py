@@ -34,8 +34,9 @@ def planned(opened: Opened) -> tuple[Lowered, str]:
     if opened.device != "cpu":
         return opened.lowered["decode"], opened.device
     found = lowered_for(
-        opened.model, opened.recipe, "auto", without=opened.without, capability=HOPPER
-    )
+        opened.model, opened.recipe, "auto", without=opened.without, capability=HOPPER,
+        place=opened.place,
+    )  # fmt: skip
     return found["decode"], "h200"
 
 

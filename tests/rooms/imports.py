@@ -41,7 +41,7 @@ ROOMS = {
     "errors": (),
 }
 # Rooms that may be imported inside a function only, where the price of torch is paid knowingly.
-ROOMS_AT_USE = {"cli": ("runtime", "validate"), "__init__": ("runtime",)}
+ROOMS_AT_USE = {"cli": ("runtime", "parallel", "validate"), "__init__": ("runtime",)}
 # Everybody's: they import nothing themselves.
 COMMON = {"errors", "resources", "__version__"}
 
