@@ -34,6 +34,11 @@ class Ranks:
     device: torch.device
     groups: dict[str, dist.ProcessGroup | None] = field(default_factory=dict)
 
+    @property
+    def everyone(self) -> range:
+        """All ranks of the mesh."""
+        return range(self.mesh.size)
+
     def axis(self, name: str) -> Axis:
         """The ranks that share the axis with this one, and its own place among them."""
         return self.mesh.axis(name, self.rank)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from typing import Any
 
 import torch.distributed as dist
 
@@ -46,13 +47,15 @@ class Watch:
 
     def __init__(self, ranks: Ranks, *, patience: float = PATIENCE) -> None:
         self._ranks, self._patience = ranks, patience
-        store = dist.TCPStore(
+        store = dist.TCPStore(  # pyright: ignore[reportPrivateImportUsage]
             os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False,
             wait_for_workers=False, timeout=timedelta(seconds=patience),
         )  # fmt: skip
         # torchrun keeps its store when it starts all ranks again
         again = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        self._store = dist.PrefixStore(f"day0/{again}", store)
+        self._store = dist.PrefixStore(  # pyright: ignore[reportPrivateImportUsage]
+            f"day0/{again}", store
+        )
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="day0-watch", daemon=True)
 
@@ -82,7 +85,8 @@ class Watch:
             return True
 
     def _run(self) -> None:
-        count, seen = 0, dict.fromkeys(range(self._ranks.mesh.size), ("", time.monotonic()))
+        count, now = 0, time.monotonic()
+        seen: dict[int, tuple[str, float]] = dict.fromkeys(self._ranks.everyone, ("", now))
         while not self._ended.wait(BEAT):
             count += 1
             try:
@@ -108,7 +112,7 @@ class Watch:
             elif now - since > self._patience:
                 gone = Failure(
                     rank=rank, agent=-1,
-                    message=f"not heard of for {self._patience:g} s: killed, or its machine is gone",
+                    message=f"not heard of for {self._patience:g} s: was it killed?",
                     hint="look at its machine's log; day0 run starts from the beginning",
                 )  # fmt: skip
                 self._store.compare_set("failed", "", json.dumps(asdict(gone)))
@@ -152,7 +156,7 @@ def _late(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in LATE)
 
 
-def _said(error: BaseException) -> dict[str, object]:
+def _said(error: BaseException) -> dict[str, Any]:
     if isinstance(error, Day0Error):
         return {"message": error.message, "hint": error.hint, "code": error.exit_code}
     if _late(error):

@@ -27,7 +27,7 @@ def add_experts(sharding: "Sharding", op: Op, way: Way | None) -> None:
     named = {value: sharding.own(op, value)}
     sharding.yields[value] = sharding.placement.yields[op.id] if sharding.tp.size > 1 else "whole"
     if mesh.ep == 1 or whole is None:
-        sharding.put(op, ways, op.inputs, named)
+        sharding.put(op, ways, op.inputs, named, summed=sharding.summed(op))
         return
     ways = (*ways, (whole, at.axis("ep")))
     # of the ranks that hold different experts, those that have the same rows
@@ -50,7 +50,7 @@ def _in_place(sharding: "Sharding", op: Op, ways: Ways, output: str) -> None:
     own = f"{given['experts']}.own"
     sharding.add("local_experts", op.layer, {"experts": given["experts"]}, own, first=first)
     inputs = tuple({**given, "experts": own}.items())
-    sharding.put(op, ways, inputs, {op.outputs[0][1]: output}, num_experts=end - first)
+    sharding.put(op, ways, inputs, {op.outputs[0][1]: output}, summed=True, num_experts=end - first)
 
 
 def _sent(sharding: "Sharding", op: Op, ways: Ways, alike: int, output: str) -> None:
@@ -73,7 +73,9 @@ def _sent(sharding: "Sharding", op: Op, ways: Ways, alike: int, output: str) -> 
         inputs = tuple((name, came if name == "x" else f"{came}.{name}") for name in given)
         done = f"{came}.{slot}"
         ident = op.id if at.chunks == 1 else f"{op.id}.{chunk}"
-        sharding.put(op, ways, inputs, {value: done}, ident=ident, num_experts=end - first)
+        sharding.put(
+            op, ways, inputs, {value: done}, ident=ident, summed=True, num_experts=end - first
+        )
         last = chunk == at.chunks - 1
         name = output if last else f"{came}.sum"
         sharding.add(

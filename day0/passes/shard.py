@@ -30,12 +30,14 @@ from day0.registry.ways import Cut, Way
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """A rank of a mesh. `exchange`: rows travel to their experts also where all ranks have them;
-    `chunks`: in so many pieces, so that one is computed while the next is on the wire."""
+    `chunks`: in so many pieces, so that one is computed while the next is on the wire; `wide`:
+    parts of sums are fp32, so that a sum is rounded once, as on one rank."""
 
     mesh: Mesh = Mesh()
     rank: int = 0
     exchange: bool = False
     chunks: int = 1
+    wide: bool = False
 
     def axis(self, name: str) -> Axis:
         return self.mesh.axis(name, self.rank)
@@ -130,12 +132,17 @@ class Sharding:
         if asked is not None and way is None:
             self._alone(op, inputs)
         else:
-            self.put(op, ways, inputs, {value: self.own(op, value) for _, value in op.outputs})
+            named = {value: self.own(op, value) for _, value in op.outputs}
+            self.put(op, ways, inputs, named, summed=self.summed(op))
         for _, value in op.outputs:
             self.yields[value] = self.placement.yields[op.id] if self.tp.size > 1 else "whole"
             if self.yields[value] == "split" and way is not None:
                 width = self.state.graph.values[value].width
                 self.widths[value] = _widths(way, width, self.tp)
+
+    def summed(self, op: Op) -> bool:
+        """Whether what `op` yields is a part of a sum over the tp ranks."""
+        return self.tp.size > 1 and self.placement.yields[op.id] == "partial"
 
     def own(self, op: Op, value: str) -> str:
         """What the rank calls an output of `op`: by its name where it is whole."""
@@ -150,10 +157,11 @@ class Sharding:
         names: Mapping[str, str],
         *,
         ident: str = "",
+        summed: bool = False,
         **attrs: Any,
     ) -> None:
-        """The rank's share of `op`, reading `inputs`; `names`: how its outputs are called; `attrs`
-        that its share changes."""
+        """The rank's share of `op`, reading `inputs`; `names`: how its outputs are called, which
+        are parts of a sum where `summed`; `attrs` that its share changes."""
         mine = piece(op, self.shapes[op.id], self.state, ways)
         self._keep(mine)
         done = replace(
@@ -167,14 +175,16 @@ class Sharding:
         specs = family(op.family).infer(self._shapes(done))
         for slot, value in op.outputs:
             spec = self.state.graph.values[value]
-            self.values[names[value]] = replace(spec, dims=specs[slot].dims)
+            form = "fp32" if summed and self.at.wide else spec.format
+            self.values[names[value]] = replace(spec, dims=specs[slot].dims, format=form)
         self.ops.append(done)
         if done != op:
             self.changed.append(op.id)
 
     def _alone(self, op: Op, inputs: Slots) -> None:
         """All of `op` on every rank; the first one's result counts in the sum."""
-        self.put(op, (), inputs, {value: f"{value}.all" for _, value in op.outputs})
+        named = {value: f"{value}.all" for _, value in op.outputs}
+        self.put(op, (), inputs, named, summed=True)
         for _, value in op.outputs:
             self.add(
                 "lone", op.layer, {"x": f"{value}.all"}, part_of(value), keep=self.tp.place == 0

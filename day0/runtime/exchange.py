@@ -12,17 +12,17 @@ from day0.runtime.binder import Call, Frame
 Act = Callable[[Frame], None]
 
 
-def all_reduce(op: Op, ranks: Ranks) -> Call:
-    """The sum over an axis."""
+def all_reduce(op: Op, ranks: Ranks, dtype: torch.dtype) -> Call:
+    """The sum over an axis, in the dtype of its parts; `dtype`: what it is kept in."""
     (_, x), (_, y), axis = op.inputs[0], op.outputs[0], op.attr("axis")
 
     def act(frame: Frame) -> None:
-        frame.values[y] = ranks.all_reduce(frame.values[x], axis)
+        frame.values[y] = ranks.all_reduce(frame.values[x], axis).to(dtype)
 
     return _call(op, act)
 
 
-def all_gather(op: Op, ranks: Ranks) -> Call:
+def all_gather(op: Op, ranks: Ranks, dtype: torch.dtype) -> Call:
     """The channels of an axis side by side; of equal neighbours the first."""
     (_, x), (_, y), axis = op.inputs[0], op.outputs[0], op.attr("axis")
     widths, copies = op.attr("widths"), op.attr("copies")
@@ -36,7 +36,7 @@ def all_gather(op: Op, ranks: Ranks) -> Call:
     return _call(op, act)
 
 
-def dispatch(op: Op, ranks: Ranks) -> Call:
+def dispatch(op: Op, ranks: Ranks, dtype: torch.dtype) -> Call:
     """Rows to the ranks of their experts, each once to every rank it needs."""
     given, came, attrs = dict(op.inputs), dict(op.outputs), dict(op.attrs)
     axis, borders = attrs["axis"], attrs["borders"]
@@ -68,7 +68,7 @@ def dispatch(op: Op, ranks: Ranks) -> Call:
     return _call(op, act)
 
 
-def combine(op: Op, ranks: Ranks) -> Call:
+def combine(op: Op, ranks: Ranks, dtype: torch.dtype) -> Call:
     """Results back to the ranks and rows they belong to."""
     given, (_, y), axis = dict(op.inputs), op.outputs[0], op.attr("axis")
     num_ranks = ranks.axis(axis).size
@@ -85,12 +85,12 @@ def combine(op: Op, ranks: Ranks) -> Call:
         # rank by rank, so that the order of a row's terms does not depend on when they came
         for part, rows in zip(back.split(sent), routes[2 * num_ranks :].split(sent), strict=True):
             total.index_add_(0, rows, part)
-        frame.values[y] = total
+        frame.values[y] = total.to(dtype)
 
     return _call(op, act)
 
 
-EXCHANGES: Mapping[str, Callable[[Op, Ranks], Call]] = {
+EXCHANGES: Mapping[str, Callable[[Op, Ranks, torch.dtype], Call]] = {
     "all_gather": all_gather,
     "all_reduce": all_reduce,
     "combine": combine,

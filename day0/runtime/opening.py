@@ -119,6 +119,7 @@ def open_model(
             )
     at = _place(mesh)
     recipe, place = recipe_called(quant), _device(device, at)
+    at = replace(at, wide=place == "cpu")
     load_plugin(plugin)
     checkpoint = None
     if name.startswith(CATALOG):

@@ -40,7 +40,8 @@ class Program:
                 return BUILT_IN[op.family](op, storage)
             if op.family in EXCHANGES:
                 assert ranks is not None, "a graph with collectives runs on the ranks of a mesh"
-                return EXCHANGES[op.family](op, ranks)
+                spec = lowered.graph.values[op.outputs[0][1]]
+                return EXCHANGES[op.family](op, ranks, FORMATS.get(spec.format, dtype))
             choice = lowered.choices[op.id]
             # a definition reads wide rows and history; kernels quantise rows themselves
             defined = choice.backend == "reference"

@@ -1,6 +1,7 @@
 """Results of dispatched rows sent back and added up at the rows' places; other rows are zeros."""
 
-from day0.ir.tensor import TensorSpec
+from dataclasses import replace
+
 from day0.registry.families.all_reduce import ATTRS, row_bytes
 from day0.registry.families.dispatch import reached
 from day0.registry.family import Family, Impl, Shapes, number
@@ -18,7 +19,7 @@ FAMILY = Family(
     inputs=("x", "routes", "into?"),
     outputs=("y",),
     attrs={**ATTRS, "top_k": number(), "sharers": number(1)},
-    infer=lambda s: {"y": TensorSpec(dims=("T", *s.inputs["x"].dims[1:]))},
+    infer=lambda s: {"y": replace(s.inputs["x"], dims=("T", *s.inputs["x"].dims[1:]))},
     flops=lambda s, c: 1.0 * s.width("x"),
     sends=_sends,
     impls=(Impl(backend="library", entry="day0.runtime.exchange:combine", graph_safe=False),),
