@@ -139,6 +139,10 @@ PlanMesh = Annotated[
     typer.Option("--mesh", metavar="MESH", show_default=False,
                  help="Show what ranks send one another and hold under this mesh, as tp2ep2."),
 ]  # fmt: skip
+ShowExpertLoad = Annotated[
+    bool,
+    typer.Option("--expert-load", help="Count how often every expert is chosen; slower."),
+]
 DistTimeout = Annotated[
     float,
     typer.Option("--dist-timeout", metavar="SECONDS", min=1,

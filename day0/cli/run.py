@@ -52,6 +52,7 @@ def run(
     max_memory: options.MaxMemory = None,
     mesh: options.RunMesh = None,
     dist_timeout: options.DistTimeout = 600.0,
+    expert_load: options.ShowExpertLoad = False,
     format: options.Format = "human",
     out: options.Out = None,
     cache_dir: options.CacheDir = None,
@@ -94,6 +95,7 @@ def run(
     stated = load_facts(facts)
     from day0.parallel.watch import watched
     from day0.runtime.api import Loaded, jobs_for
+    from day0.runtime.expert_load import ExpertLoad
     from day0.runtime.opening import open_model
     from day0.runtime.prompts import made_up
     from day0.runtime.run_json import run_json
@@ -139,6 +141,8 @@ def run(
             )
             loaded = Loaded(opened, sizes)
             loaded.prepare()
+            load = ExpertLoad() if expert_load else None
+            loaded.session.watch = load.watch if load else None
             first = () if input_len is None else loaded.serving(jobs[:1]).run()
         measured = jobs[len(first) :]
         # One text is shown while it grows.
@@ -149,7 +153,7 @@ def run(
             serving.run()
         except KeyboardInterrupt:
             interrupted = True
-        data = run_json(loaded, serving, before=first, interrupted=interrupted)
+        data = run_json(loaded, serving, before=first, interrupted=interrupted, expert_load=load)
         if format == "json":
             emit_json(data, out)
         elif streaming and data["outputs"][0]["text"] is not None:

@@ -80,12 +80,26 @@ def figures(data: Mapping[str, Any]) -> RenderableType:
         step += f"; floor {metrics['decode_floor_ms']:,.3g} ms"
     if metrics["decode_floor_share"] is not None:
         step += f", {100 * metrics['decode_floor_share']:.0f} % of the median tpot"
+    if data["expert_load"]:
+        step += "\n" + _experts(data["expert_load"])
     table = Table("family", "impl", "formats", "ops", box=None, pad_edge=False)
     table.columns[3].justify = "right"
     for entry in data["implementations"]:
         formats = ", ".join(entry["formats"])
         table.add_row(entry["family"], entry["impl"], formats, str(entry["count"]))
     return Group(Text(head), times, Text(rates), Text(others), Text(step), "", table)
+
+
+def _experts(rows: list[Mapping[str, Any]]) -> str:
+    """The most uneven layers, by expert and by rank."""
+    expert = max(rows, key=lambda row: row["busiest_expert"])
+    said = (
+        f"experts: the busiest {expert['busiest_expert']:.2f} of the mean (layer {expert['layer']})"
+    )
+    if len(rows[0]["by_rank"]) == 1:
+        return said
+    rank = max(rows, key=lambda row: row["busiest_rank"])
+    return f"{said}, the busiest rank {rank['busiest_rank']:.2f} (layer {rank['layer']})"
 
 
 def _number(value: float | None) -> str:

@@ -25,6 +25,12 @@ def must_be_legal(
             f"--mesh {mesh.name} has {mesh.pp} pipeline stages; stages are planned for and not run",
             hint="day0 analyze MODEL --plan parallel",
         )
+    if mesh.cp > 1:
+        raise NotSupported(
+            f"--mesh {mesh.name} splits the sequence over {mesh.cp} ranks; that is planned for and "
+            "not run",
+            hint="day0 analyze MODEL --plan parallel",
+        )
     found: dict[str, list[str]] = {}
     for op in graph.ops:
         for reason in _against(op, shapes[op.id], placement.ways.get(op.id), mesh):

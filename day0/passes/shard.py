@@ -26,6 +26,9 @@ from day0.registry.shapes import shapes_of
 from day0.registry.split import taken
 from day0.registry.ways import Cut, Way
 
+# Families of the local ops that this pass inserts beside collectives.
+SHARDING = {"local_experts", "lone", "share"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:

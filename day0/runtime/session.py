@@ -57,8 +57,11 @@ class Session:
         sizes: Sizes,
         device: torch.device,
         ranks: Ranks | None = None,
+        read_bytes: int = 0,
     ) -> None:
         self.ranks = ranks
+        self.watch: Watch | None = None  # sees every call that an engine makes
+        self.read_bytes = read_bytes  # of the checkpoint's files
         self.model = model
         self.recipe = recipe
         self.sizes = sizes
@@ -86,7 +89,7 @@ class Session:
         """A fresh engine over this session's caches."""
 
         def run(step: Step, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-            return self.run(step, inputs)[self.logits_name]
+            return self.run(step, inputs, watch=self.watch)[self.logits_name]
 
         # steps are made on the CPU: `run` places them, or puts them into a graph's buffers
         return Engine(run, self.limits, torch.device("cpu"), history=self.history)
@@ -333,6 +336,7 @@ def open_session(
         sizes=sizes or Sizes(),
         device=place,
         ranks=ranks,
+        read_bytes=0 if files is None else files.num_bytes,
     )
 
 
