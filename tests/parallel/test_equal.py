@@ -64,9 +64,14 @@ def alone(folder: Callable[[str], str], run_seed: int) -> Callable[[str], Said]:
 
 @pytest.mark.parametrize(
     ("mesh", "number"),
-    EVERY,
-    ids=[f"{mesh}-{CASES[mesh][n][0]}{'-sent' if CASES[mesh][n][1] else ''}" for mesh, n in EVERY],
-)
+    [
+        pytest.param(
+            mesh, number, marks=[pytest.mark.slow] if mesh == "tp4ep2" else [],
+            id=f"{mesh}-{CASES[mesh][number][0]}{'-sent' if CASES[mesh][number][1] else ''}",
+        )
+        for mesh, number in EVERY
+    ],
+)  # fmt: skip
 def test_logits_equal_one_rank(
     several: Callable[[str], list[list[Said]]],
     alone: Callable[[str], Said],

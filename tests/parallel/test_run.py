@@ -12,14 +12,20 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from day0.cli.run import DEFAULT_PROMPT  # noqa: E402
+from day0.errors import Day0Error  # noqa: E402
 from day0.parallel.collectives import Ranks  # noqa: E402
 from day0.parallel.mesh import parse  # noqa: E402
+from day0.runtime.opening import open_model  # noqa: E402
+from day0.runtime.sampling import Sampling  # noqa: E402
 from tests.parallel.models import own_bytes, session_of  # noqa: E402
 from tests.parallel.ranks import free_port  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ("run", "demo", "--quant", "fp32", "--max-new-tokens", "6", "--format", "json")
 SECONDS = 120
+KERNELS = {"PYTHONPATH": str(ROOT / "kernels")}  # `python -m day0` finds them by itself
+LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +73,11 @@ def torchrun(*arguments: str, environment: dict[str, str] | None = None) -> Done
 @pytest.fixture(scope="module")
 def alone() -> list[int]:
     """The ids that one process goes on with."""
-    one = done(started("day0", *RUN), time.monotonic())
-    assert one.code == 0, one.err
-    return json.loads(one.out)["outputs"][0]["ids"]
+    session = session_of("demo", None)
+    text = open_model("demo", quant="fp32").text
+    assert text is not None
+    (end,) = session.generate([text.encode(DEFAULT_PROMPT)], Sampling(max_new_tokens=6))
+    return end.tokens[-6:]
 
 
 def test_two_ranks_print_once_what_one_does(alone: list[int]) -> None:
@@ -91,8 +99,9 @@ def test_two_ranks_print_once_what_one_does(alone: list[int]) -> None:
 
 def test_two_machines_over_one_rendezvous(alone: list[int]) -> None:
     """Two torchrun agents, one process each, that meet at a port."""
+    port = free_port()
     where = ("--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d",
-             "--rdzv-endpoint", f"127.0.0.1:{free_port()}", "--local-addr", "127.0.0.1")  # fmt: skip
+             "--rdzv-endpoint", f"127.0.0.1:{port}", "--local-addr", "127.0.0.1")  # fmt: skip
     since = time.monotonic()
     agents = [
         started("torch.distributed.run", *where, "-m", "day0", *RUN, "--mesh", "tp2")
@@ -108,13 +117,15 @@ def test_two_machines_over_one_rendezvous(alone: list[int]) -> None:
     ("how", "told"),
     [
         ("error", "error: rank 1: the disk is full"),
-        ("stuck", "did not answer a collective within --dist-timeout"),
+        pytest.param(
+            "stuck", "did not answer a collective within --dist-timeout", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_rank_that_ends_ends_all_and_says_why(how: str, told: str) -> None:
     end = torchrun(
         "tests.parallel.ends", *RUN, "--mesh", "tp2", "--dist-timeout", "4",
-        environment={"ENDS_RANK": "1", "ENDS_HOW": how},
+        environment={"ENDS_RANK": "1", "ENDS_HOW": how, **KERNELS},
     )  # fmt: skip
     assert end.code != 0
     assert told in end.err
@@ -123,6 +134,7 @@ def test_a_rank_that_ends_ends_all_and_says_why(how: str, told: str) -> None:
     assert end.seconds < 60
 
 
+@pytest.mark.slow
 def test_a_killed_rank_on_another_machine_ends_this_one() -> None:
     """The agent of the killed rank ends; the other one learns it from the rank's silence."""
     where = ("--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "static",
@@ -131,7 +143,7 @@ def test_a_killed_rank_on_another_machine_ends_this_one() -> None:
     agents = [
         started(
             "torch.distributed.run", *where, "--node-rank", str(rank), "-m", "tests.parallel.ends",
-            *RUN, "--mesh", "tp2", environment={"ENDS_RANK": "1", "ENDS_HOW": "kill"},
+            *RUN, "--mesh", "tp2", environment={"ENDS_RANK": "1", "ENDS_HOW": "kill", **KERNELS},
         )
         for rank in range(2)
     ]  # fmt: skip
@@ -141,28 +153,31 @@ def test_a_killed_rank_on_another_machine_ends_this_one() -> None:
     assert ends[0].seconds < 60
 
 
-def test_without_torchrun_the_call_is_told() -> None:
-    end = done(started("day0", *RUN, "--mesh", "tp2"), time.monotonic())
-    assert end.code == 2
-    assert "has 2 ranks; this process was started without torchrun" in end.err
-    assert "hint: torchrun --nproc-per-node 2 -m day0 run MODEL --mesh tp2" in end.err
-
-
-def test_an_illegal_split_exits_with_3() -> None:
-    end = done(started("day0", *RUN, "--mesh", "tp3"), time.monotonic())
-    assert end.code == 3
-    assert "error: --mesh tp3 is an illegal split: TP 3: 4 heads / 3" in end.err
+@pytest.mark.parametrize(
+    ("mesh", "code", "told", "hint"),
+    [
+        ("tp2", 2, "has 2 ranks; this process was started without torchrun",
+         "torchrun --nproc-per-node 2 -m day0 run MODEL --mesh tp2"),
+        ("tp3", 3, "--mesh tp3 is an illegal split: TP 3: 4 heads / 3", "--plan parallel"),
+    ],
+)  # fmt: skip
+def test_what_cannot_start_is_told(mesh: str, code: int, told: str, hint: str) -> None:
+    with pytest.raises(Day0Error) as caught:
+        open_model("demo", mesh=mesh)
+    assert caught.value.exit_code == code
+    assert told in caught.value.message
+    assert hint in caught.value.hint
 
 
 def test_a_rank_reads_its_own_part_of_the_files() -> None:
-    """As many stored bytes as its weights have elements, and no more."""
+    """Not much more than its weights have elements: heads that lie between each other's rows in one
+    tensor are read with what is between them."""
     read = []
     for rank in range(2):
         ranks = Ranks(mesh=parse("tp2ep2"), rank=rank, device=torch.device("cpu"))
         session = session_of("demo", ranks)
-        assert session.read_bytes == own_bytes(session)
+        assert 1 <= session.read_bytes / own_bytes(session) < 1.02
         read.append(session.read_bytes)
     whole = session_of("demo", None)
-    assert whole.read_bytes == own_bytes(whole)
     # a little more than half: routers, norms and the index are on both
     assert all(0.5 < count / whole.read_bytes < 0.6 for count in read)

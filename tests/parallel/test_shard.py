@@ -59,7 +59,7 @@ def test_all_ranks_have_the_same_collectives(
 def test_one_sum_for_attention_and_one_for_the_feed_forward(demo: Model) -> None:
     graph = on_every_rank(demo, "tp2")[0]["decode"].graph
     sums = [op.layer for op in graph.ops if op.family == "all_reduce"]
-    # the shared expert's part is added to the routed ones' before the sum; the embedding has its own
+    # the shared expert's part joins the routed ones' before the sum; the embedding has its own
     assert sums == [0, *(layer for layer in range(8) for _ in range(2))]
 
 
@@ -77,7 +77,7 @@ def test_what_ranks_hold_together_is_the_model(demo: Model) -> None:
         if mine == theirs == whole:
             continue
         (dim,) = (n for n, size in enumerate(whole) if mine[n] != size)
-        assert mine[dim] + theirs[dim] == whole[dim], name
+        assert sum(int(share[dim]) for share in (mine, theirs)) == whole[dim], name
         cut += 1
     assert cut > len(demo.weights) // 2
     for name in {use.cache for op in state.graph.ops for use in op.caches}:
@@ -87,18 +87,18 @@ def test_what_ranks_hold_together_is_the_model(demo: Model) -> None:
 
 def test_experts_are_dealt_out_and_cut(demo: Model) -> None:
     """Four ranks, two groups of experts, each expert cut by two."""
-    whole = demo.weights[EXPERTS].spec.dims
+    count, inner, width = (int(size) for size in demo.weights[EXPERTS].spec.dims)
     spans = []
     for low in on_every_rank(demo, "tp4ep2"):
         op = next(o for o in low["prefill"].graph.ops if o.family == "experts")
         weight = low["prefill"].weights[dict(op.weights)["gate"]]
-        assert weight.spec.dims == (whole[0] // 2, whole[1] // 2, whole[2])
-        assert op.attr("num_experts") == whole[0] // 2
+        assert weight.spec.dims == (count // 2, inner // 2, width)
+        assert op.attr("num_experts") == count // 2
         assert isinstance(weight.source, Stack)
         assert isinstance(weight.source.of, Pick)
         spans.append((weight.source.first, weight.source.of.start))
-    half = whole[1] // 2
-    assert spans == [(0, 0), (0, half), (whole[0] // 2, 0), (whole[0] // 2, half)]
+    half = inner // 2
+    assert spans == [(0, 0), (0, half), (count // 2, 0), (count // 2, half)]
 
 
 def test_bytes_are_those_of_the_formula(demo: Model) -> None:
