@@ -10,7 +10,7 @@ from day0.cli import options
 from day0.cli.facts import load_facts
 from day0.cli.output import emit, emit_json, errors
 from day0.cli.progress import weights_progress
-from day0.cli.ranks import one_voice, speaks
+from day0.cli.ranks import one_voice, speaks, together
 from day0.cli.run_view import figures, prepared, report, shown
 from day0.errors import Day0Error, Interrupted
 
@@ -93,7 +93,6 @@ def run(
             hint=f"day0 run {model} --input-len 64 --batch {batch}, or several --prompt",
         )
     stated = load_facts(facts)
-    from day0.parallel.watch import watched
     from day0.runtime.api import Loaded, jobs_for
     from day0.runtime.expert_load import ExpertLoad
     from day0.runtime.opening import open_model
@@ -117,7 +116,7 @@ def run(
                     facts=stated, plugin=plugin, device=device, without=tuple(without or ()),
                     cache_dir=cache_dir, progress=progress, mesh=mesh, dist_timeout=dist_timeout,
                 )  # fmt: skip
-            ranks.enter_context(watched(opened.ranks))
+            ranks.enter_context(together(opened.ranks))
             suit_threads(opened.model, opened.device)
             if prepare:
                 sizes = sizes_of(

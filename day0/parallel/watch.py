@@ -7,10 +7,9 @@ beating. What a collective says of a lost connection is an effect, so its rank w
 
 import json
 import os
-import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -19,7 +18,7 @@ from typing import Any
 import torch.distributed as dist
 
 from day0.errors import Day0Error
-from day0.parallel.collectives import LOCAL, Ranks, leave
+from day0.parallel.collectives import Ranks, leave
 
 BEAT = 0.5  # seconds between two beats
 PATIENCE = 10.0  # seconds without a beat after which a rank counts as gone
@@ -42,11 +41,15 @@ class Failure:
     code: int = 1
 
 
+# Ends this process because another rank failed.
+End = Callable[[Failure], None]
+
+
 class Watch:
     """This rank's beat, and its look at the others."""
 
-    def __init__(self, ranks: Ranks, *, patience: float = PATIENCE) -> None:
-        self._ranks, self._patience = ranks, patience
+    def __init__(self, ranks: Ranks, end: End, *, patience: float = PATIENCE) -> None:
+        self._ranks, self._end, self._patience = ranks, end, patience
         store = dist.TCPStore(  # pyright: ignore[reportPrivateImportUsage]
             os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False,
             wait_for_workers=False, timeout=timedelta(seconds=patience),
@@ -72,7 +75,7 @@ class Watch:
         text = str(error).lower()
         if not isinstance(error, Day0Error) and any(word in text for word in LOST):
             time.sleep(self._patience + 2 * BEAT)  # the thread ends this process when it knows why
-        own = Failure(rank=self._ranks.rank, agent=_agent(), **_said(error))
+        own = Failure(rank=self._ranks.rank, agent=own_agent(), **_said(error))
         return own if self._tell(own) else None
 
     def _tell(self, failure: Failure) -> bool:
@@ -97,7 +100,7 @@ class Watch:
                 failure = Failure(rank=0, agent=-1, message="the rendezvous does not answer",
                                   hint="is its machine still there?")  # fmt: skip
             if failure is not None and not self._ended.is_set():
-                _exit(failure)
+                self._end(failure)
 
     def _look(self, count: int, seen: dict[int, tuple[str, float]]) -> Failure | None:
         store, now = self._store, time.monotonic()
@@ -128,14 +131,20 @@ class RankFailed(Day0Error):
         self.exit_code = failure.code
 
 
+class Followed(Exception):
+    """This rank ends because another one failed, which has told why."""
+
+
 @contextmanager
-def watched(ranks: Ranks | None, *, patience: float = PATIENCE) -> Iterator[None]:
-    """Within this, all ranks end together: in order, or with the first one's failure. Nothing is
+def watched(ranks: Ranks | None, end: End, *, patience: float = PATIENCE) -> Iterator[None]:
+    """Within this, all ranks end together: in order, or with the first one's failure. `end` is
+    called from a thread and must end the process at once: its main thread waits for ranks that are
+    no more. RankFailed where this rank is the first to fail, Followed where it is not. Nothing is
     done without ranks."""
     if ranks is None:
         yield
         return
-    watch = Watch(ranks, patience=patience)
+    watch = Watch(ranks, end, patience=patience)
     watch.start()
     try:
         yield
@@ -144,7 +153,7 @@ def watched(ranks: Ranks | None, *, patience: float = PATIENCE) -> Iterator[None
     except BaseException as error:
         failure = watch.failed(error)
         if failure is None:
-            sys.exit(1)
+            raise Followed from error
         if isinstance(error, Day0Error) or _late(error):
             raise RankFailed(failure) from error
         error.add_note(f"rank {ranks.rank} of --mesh {ranks.mesh.name} failed")
@@ -168,15 +177,6 @@ def _said(error: BaseException) -> dict[str, Any]:
     return {"message": f"{type(error).__name__}: {first}"}
 
 
-def _exit(failure: Failure) -> None:
-    """End this process at once: its main thread waits for ranks that are no more. One process of
-    each torchrun says why, unless the failing rank has said it there."""
-    if os.environ.get(LOCAL, "0") == "0" and failure.agent != _agent():
-        said = RankFailed(failure)
-        sys.stderr.write(f"error: {said.message}\n" + (f"hint: {said.hint}\n" if said.hint else ""))
-        sys.stderr.flush()
-    os._exit(failure.code)
-
-
-def _agent() -> int:
+def own_agent() -> int:
+    """Which torchrun started this process; each machine has one."""
     return int(os.environ.get("GROUP_RANK", "0"))
