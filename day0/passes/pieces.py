@@ -1,5 +1,6 @@
 """What one rank holds of an op: weights, caches and attributes, cut along the op's way."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -40,9 +41,17 @@ def span_in(
         parts = cut.parts(axis.size)
         number = axis.place * parts // axis.size
         return number * (size // parts), (number + 1) * (size // parts)
-    step = border if border > each else 1
+    step = -(-border // each)
     first, end = shares(-(-cut.units // step), axis.size)[axis.place]
     return min(first * step, cut.units) * each, min(end * step, cut.units) * each
+
+
+def border_of(cut: Cut, shapes: Shapes) -> int:
+    """The multiple of elements at which every weight of the cut may be cut in its format."""
+    specs = [(shapes.weights[slot], dim) for slot, dim in cut.weights if slot in shapes.weights]
+    return math.lcm(
+        1, *(formats.get(spec.format).borders(dim, len(spec.dims)) for spec, dim in specs)
+    )
 
 
 def piece(op: Op, shapes: Shapes, state: State, ways: Ways) -> Piece:
@@ -54,11 +63,11 @@ def piece(op: Op, shapes: Shapes, state: State, ways: Ways) -> Piece:
     slots, attrs = dict(op.weights), dict(op.attrs)
     for way, axis in ways:
         for cut in way.cuts:
+            border = border_of(cut, shapes)
             for slot, dim in cut.weights:
                 if slot in slots:
                     weight = weights[slots[slot]]
-                    size, rank = weight.spec.dims[dim], len(weight.spec.dims)
-                    border = formats.get(shapes.weights[slot].format).borders(dim, rank)
+                    size = weight.spec.dims[dim]
                     assert isinstance(size, int)
                     span = span_in(cut, size, axis, padded=way.padded, border=border)
                     weights[weight.name] = cut_weight(weight, dim, span)
@@ -66,16 +75,17 @@ def piece(op: Op, shapes: Shapes, state: State, ways: Ways) -> Piece:
                 for slot, dim in cut.caches:
                     if slot == use.slot:
                         caches[use.cache] = _cut_cache(caches[use.cache], dim, cut, axis)
+            if cut.first:
+                span = span_in(cut, cut.units, axis, padded=way.padded, border=border)
+                attrs[cut.first] = span[0]
+            if cut.total:
+                attrs[cut.total] = cut.units
             for name in cut.counts:
                 attrs[name] = attrs[name] // cut.parts(axis.size)
         if way.yields == "partial" and way.axis == "tp" and axis.place:
             # what is added once is added by the first rank
             named = {slot for cut in way.cuts for slot, _ in cut.weights}
             slots = {slot: name for slot, name in slots.items() if not _bias(slot, named)}
-        if way.name == "vocabulary":
-            table = state.weights[slots["table"]].spec.dims[0]
-            assert isinstance(table, int)
-            attrs["first"] = span_in(way.cuts[0], table, axis, padded=True)[0]
     kept = set(slots.values())
     return Piece(
         weights={name: weight for name, weight in weights.items() if name in kept},

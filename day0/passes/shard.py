@@ -17,7 +17,7 @@ from day0.ir.weight import Weight
 from day0.parallel.mesh import Axis, Mesh
 from day0.passes.exchange import add_experts
 from day0.passes.legal import expert_way_of, must_be_legal
-from day0.passes.pieces import Piece, Ways, piece, span_in
+from day0.passes.pieces import Piece, Ways, border_of, piece, span_in
 from day0.passes.state import State
 from day0.registry.family import Shapes
 from day0.registry.index import family
@@ -141,7 +141,7 @@ class Sharding:
             self.yields[value] = self.placement.yields[op.id] if self.tp.size > 1 else "whole"
             if self.yields[value] == "split" and way is not None:
                 width = self.state.graph.values[value].width
-                self.widths[value] = _widths(way, width, self.tp)
+                self.widths[value] = _widths(way, width, self.tp, shapes)
 
     def summed(self, op: Op) -> bool:
         """Whether what `op` yields is a part of a sum over the tp ranks."""
@@ -260,11 +260,12 @@ def _cut_caches(state: State, placement: Placement) -> dict[str, Cut]:
     }
 
 
-def _widths(way: Way, width: int, axis: Axis) -> tuple[tuple[int, ...], int]:
+def _widths(way: Way, width: int, axis: Axis, shapes: Shapes) -> tuple[tuple[int, ...], int]:
     """Channels that each rank has of a split value, and how many neighbours have the same."""
     cut = way.cuts[0]
+    border = border_of(cut, shapes)
     spans = [
-        span_in(cut, width, replace(axis, place=place), padded=way.padded)
+        span_in(cut, width, replace(axis, place=place), padded=way.padded, border=border)
         for place in range(axis.size)
     ]
     copies = axis.size // (cut.parts(axis.size) or axis.size)

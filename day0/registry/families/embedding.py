@@ -7,7 +7,7 @@ from day0.registry.ways import Cut, Way
 
 def _ways(shapes: Shapes) -> tuple[Way, ...]:
     rows = int(shapes.weights["table"].dims[0])
-    cut = Cut(units=rows, what="rows of the vocabulary", weights=(("table", 0),))
+    cut = Cut(units=rows, what="rows of the vocabulary", weights=(("table", 0),), first="first")
     return (Way(name="vocabulary", cuts=(cut,), yields="partial", padded=True),)
 
 
