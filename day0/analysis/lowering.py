@@ -7,13 +7,17 @@ from day0.ir.graph import Model
 from day0.ir.recipe import Recipe
 from day0.passes.choose import BUILT_IN, Choice
 from day0.passes.lower import PHASES, Lowered, Target, lower
+from day0.passes.shard import SHARDING, Place
 from day0.registry.index import family
 
 
-def lowered_for(model: Model, recipe: Recipe, capability: tuple[int, int]) -> dict[str, Lowered]:
-    """By phase, for a GPU of the `capability`. Where no kernel takes an op its definition stands;
-    an operator without either stays in the graph with no implementation."""
-    names = {op.family for op in model.graphs["main"].ops}
+def lowered_for(
+    model: Model, recipe: Recipe, capability: tuple[int, int], place: Place | None = None
+) -> dict[str, Lowered]:
+    """By phase, for a GPU of the `capability`, or for the one in this `place` of a mesh. Where no
+    kernel takes an op its definition stands; an operator without either stays in the graph with no
+    implementation."""
+    names = {op.family for op in model.graphs["main"].ops} | SHARDING
     references = {
         name: impl.entry
         for name in names
@@ -26,6 +30,7 @@ def lowered_for(model: Model, recipe: Recipe, capability: tuple[int, int]) -> di
         references=references,
         capability=capability,
         complete=False,
+        place=place or Place(),
     )
     return lower(model, target)
 

@@ -9,6 +9,7 @@ from day0.cli import options
 from day0.cli.facts import load_facts
 from day0.cli.output import emit, emit_json, emit_text, errors
 from day0.errors import Day0Error, DoesNotFit
+from day0.parallel.mesh import Mesh, parse
 
 if TYPE_CHECKING:
     from day0.analysis.analyze import Analysis
@@ -28,6 +29,7 @@ def analyze(
     passes: options.Passes = False,
     gpu: options.Gpu = None,
     num_gpus: options.NumGpus = None,
+    mesh: options.PlanMesh = None,
     plugin: options.Plugin = None,
     cache_dir: options.CacheDir = None,
 ) -> None:
@@ -40,6 +42,8 @@ def analyze(
         day0 analyze catalog:moonshotai--kimi-k3 --plan parallel --gpu h200 --num-gpus 16
 
         day0 analyze catalog:zai-org--glm-5.3-flash --format html --out report.html
+
+        day0 analyze catalog:moonshotai--kimi-k3 --mesh tp8ep8
     """
     from day0.analysis.analyze import analyze as run
     from day0.cli.progress import header_progress
@@ -55,6 +59,7 @@ def analyze(
             f"--passes is given beside --plan {plans[0]}; the terminal shows one of them",
             hint="day0 analyze MODEL --passes, or --format json for all",
         )
+    shape = _mesh(mesh, format, "--passes" if passes else f"--plan {plans[0]}" if plans else "")
     with header_progress(errors()) as progress:
         result = run(
             model,
@@ -67,7 +72,10 @@ def analyze(
             cache_dir=cache_dir,
             progress=progress,
         )
-    _show(result, format, out, plans, passes=passes)
+    if shape is None:
+        _show(result, format, out, plans, passes=passes)
+    else:
+        _show_mesh(result, shape, format, out)
     if strict and result.machine.stated:
         _must_fit(result)
     if strict and any(finding.severity != "info" for finding in result.findings):
@@ -82,6 +90,34 @@ def _plans(asked: list[str] | None, format: str) -> tuple[str, ...]:
 
     names = chosen(asked)
     return names if format == "human" else ()
+
+
+def _mesh(text: str | None, format: str, beside: str) -> Mesh | None:
+    """What --mesh spells, checked before anything is read."""
+    if text is None:
+        return None
+    if beside or format not in ("human", "json"):
+        raise Day0Error(
+            f"--mesh is given with {beside or f'--format {format}'}; it is shown alone, as human "
+            "or json",
+            hint=f"day0 analyze MODEL --mesh {text}",
+        )
+    return parse(text)
+
+
+def _show_mesh(result: "Analysis", mesh: Mesh, format: str, out: Path | None) -> None:
+    from day0.analysis.sharded import as_json, sharded
+
+    capability = result.machine.gpu.capability
+    found = sharded(result.model, result.recipe, capability, mesh)
+    if format == "json":
+        from day0.report.analysis_json import to_json
+
+        emit_json({**to_json(result), "mesh": as_json(found)}, out)
+        return
+    from day0.report.mesh_view import render
+
+    emit(render(result, found), out)
 
 
 def _show(

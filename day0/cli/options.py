@@ -157,6 +157,25 @@ Without = Annotated[
                  help="Leave an optional pass out (layout, narrow, two_phase, fuse, "
                       "quantise_rows, streams); repeatable."),
 ]  # fmt: skip
+RunMesh = Annotated[
+    str | None,
+    typer.Option("--mesh", metavar="MESH", show_default=False,
+                 help="Ranks to run on, as tp2 or tp4ep4; under torchrun with as many processes."),
+]  # fmt: skip
+PlanMesh = Annotated[
+    str | None,
+    typer.Option("--mesh", metavar="MESH", show_default=False,
+                 help="Show what ranks send one another and hold under this mesh, as tp2ep2."),
+]  # fmt: skip
+ShowExpertLoad = Annotated[
+    bool,
+    typer.Option("--expert-load", help="Count how often every expert is chosen; slower."),
+]
+DistTimeout = Annotated[
+    float,
+    typer.Option("--dist-timeout", metavar="SECONDS", min=1,
+                 help="How long a rank waits for the others before all give up."),
+]  # fmt: skip
 MaxContext = Annotated[
     int | None,
     typer.Option(

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from day0.cli import options
 from day0.cli.facts import load_facts
 from day0.cli.output import emit, emit_json, errors
 from day0.cli.progress import weights_progress
+from day0.cli.ranks import one_voice, speaks, together
 from day0.cli.run_view import figures, prepared, report, shown
 from day0.errors import Day0Error, Interrupted
 
@@ -56,6 +57,9 @@ def run(
     max_context: options.MaxContext = None,
     max_batch: options.MaxBatch = None,
     max_memory: options.MaxMemory = None,
+    mesh: options.RunMesh = None,
+    dist_timeout: options.DistTimeout = 600.0,
+    expert_load: options.ShowExpertLoad = False,
     format: options.Format = "human",
     out: options.Out = None,
     cache_dir: options.CacheDir = None,
@@ -69,6 +73,8 @@ def run(
         day0 run demo --prompt "Once upon a time" --max-new-tokens 16
 
         day0 run catalog:qwen--qwen3-0.6b --dummy --layers 2 --input-len 64 --batch 4
+
+        torchrun --nproc-per-node 2 -m day0 run demo --mesh tp2
     """
     if format not in FORMATS:
         raise Day0Error(
@@ -96,6 +102,7 @@ def run(
     stated = load_facts(facts)
     from day0.runtime.api import Loaded, jobs_for
     from day0.runtime.drafting import open_with_drafts
+    from day0.runtime.expert_load import ExpertLoad
     from day0.runtime.opening import open_model
     from day0.runtime.prefix_files import write
     from day0.runtime.prompts import made_up
@@ -115,76 +122,90 @@ def run(
             f"--state-dir is {state_dir} without --prefix-cache; nothing is kept",
             hint=f"day0 run {model} --prefix-cache 4GiB --state-dir {state_dir}",
         )
-    with interruptible(model):
-        with weights_progress(errors()) as progress:
-            both = partial(
-                open_model, quant=quant, backend=backend, dummy=dummy, seed=seed, device=device,
-                without=tuple(without or ()), cache_dir=cache_dir, progress=progress,
-            )  # fmt: skip
-            main = partial(both, layers=layers, facts=stated, plugin=plugin)
-            if speculate is None:
-                opened = main(model)
+    beside = {"--speculate": speculate, "--prefix-cache": prefix_cache}
+    for name, value in beside.items():
+        if mesh is not None and value is not None:
+            raise Day0Error(
+                f"--mesh is {mesh} with {name} {value}; several ranks do neither yet",
+                hint=f"day0 run {model} --mesh {mesh}, or one process with {name}",
+            )
+    with ExitStack() as ranks:
+        ranks.enter_context(one_voice(mesh))
+        out = out if speaks(mesh) else None
+        with interruptible(model):
+            with weights_progress(errors()) as progress:
+                both = partial(
+                    open_model, quant=quant, backend=backend, dummy=dummy, seed=seed,
+                    device=device, without=tuple(without or ()), cache_dir=cache_dir,
+                    progress=progress,
+                )  # fmt: skip
+                main = partial(both, layers=layers, facts=stated, plugin=plugin)
+                if speculate is None:
+                    opened = main(model, mesh=mesh, dist_timeout=dist_timeout)
+                else:
+                    opened = open_with_drafts(model, speculate, draft_tokens, main=main, other=both)
+            ranks.enter_context(together(opened.ranks))
+            suit_threads(opened.model, opened.device)
+            if prepare:
+                sizes = sizes_of(
+                    opened, max_context=max_context, max_batch=max_batch, max_memory=max_memory,
+                    prefixes=prefixes,
+                )  # fmt: skip
+                _prepare(Loaded(opened, sizes), format, out)
+                return
+            asks: tuple[Ask, ...] = ()
+            if input_len is None:
+                asks = _asks(opened, prompt, prompt_file, prompts, chat)
             else:
-                opened = open_with_drafts(model, speculate, draft_tokens, main=main, other=both)
-        suit_threads(opened.model, opened.device)
-        if prepare:
-            sizes = sizes_of(
-                opened, max_context=max_context, max_batch=max_batch, max_memory=max_memory,
+                # One more, served alone and first, so that the batch's figures are warm ones.
+                asks = made_up(
+                    opened.model.spec.vocab_size, length=input_len, count=batch + 1, seed=seed
+                )
+            jobs = jobs_for(opened, asks, sampling=sampling, ignore_eos=ignore_eos)
+            jobs = several(jobs, n_best)
+            for note in opened.notes if speaks(mesh) else ():
+                errors().print(f"note: {note}", markup=False, soft_wrap=True)
+            sizes = sizes_for(
+                opened, jobs, max_context=max_context, max_batch=max_batch, max_memory=max_memory,
                 prefixes=prefixes,
             )  # fmt: skip
-            _prepare(Loaded(opened, sizes), format, out)
-            return
-        asks: tuple[Ask, ...] = ()
-        if input_len is None:
-            asks = _asks(opened, prompt, prompt_file, prompts, chat)
-        else:
-            # One more, served alone and first, so that the batch's figures are warm ones.
-            asks = made_up(
-                opened.model.spec.vocab_size, length=input_len, count=batch + 1, seed=seed
-            )
-        jobs = jobs_for(opened, asks, sampling=sampling, ignore_eos=ignore_eos)
-        jobs = several(jobs, n_best)
-        for note in opened.notes:
-            errors().print(f"note: {note}", markup=False, soft_wrap=True)
-        sizes = sizes_for(
-            opened, jobs, max_context=max_context, max_batch=max_batch, max_memory=max_memory,
-            prefixes=prefixes,
-        )  # fmt: skip
-        loaded = Loaded(opened, sizes)
-        loaded.prepare()
+            loaded = Loaded(opened, sizes)
+            loaded.prepare()
+            if state_dir is not None:
+                _read_states(loaded, state_dir)
+            load = ExpertLoad() if expert_load else None
+            loaded.session.watch = load.watch if load else None
+            first = () if input_len is None else loaded.serving(jobs[:1]).run()
+        measured = jobs[len(first) :]
+        # One text is shown while it grows.
+        streaming = format == "human" and out is None and len(measured) == 1 and not first
+        serving = loaded.serving(measured, on_piece=_write if streaming else None)
+        interrupted = False
+        try:
+            serving.run()
+        except KeyboardInterrupt:
+            interrupted = True
         if state_dir is not None:
-            _read_states(loaded, state_dir)
-        first = () if input_len is None else loaded.serving(jobs[:1]).run()
-    measured = jobs[len(first) :]
-    # One text is shown while it grows.
-    streaming = format == "human" and out is None and len(measured) == 1 and not first
-    serving = loaded.serving(measured, on_piece=_write if streaming else None)
-    interrupted = False
-    try:
-        serving.run()
-    except KeyboardInterrupt:
-        interrupted = True
-    if state_dir is not None:
-        written = write(state_dir, loaded.session, [job.ids for job in measured])
-        errors().print(f"note: {len(written)} states written to {state_dir}", markup=False,
-                       soft_wrap=True)  # fmt: skip
-    data = run_json(loaded, serving, before=first, interrupted=interrupted)
-    for warning in data["warnings"]:
-        errors().print(f"warning: {warning}", markup=False, soft_wrap=True)
-    if format == "json":
-        emit_json(data, out)
-    elif streaming and data["outputs"][0]["text"] is not None:
-        sys.stdout.write("\n\n")
-        emit(figures(data), out)
-    else:
-        emit(report(data), out)
-    if interrupted:
-        finished = sum(output.finish_reason != "cancelled" for output in serving.outputs)
-        raise Interrupted(
-            f"interrupted after {finished} of {len(measured)} requests, "
-            f"{sum(len(output.ids) for output in serving.outputs)} tokens",
-            hint="what was done is above; run it again with a smaller --max-new-tokens",
-        )
+            written = write(state_dir, loaded.session, [job.ids for job in measured])
+            errors().print(f"note: {len(written)} states written to {state_dir}", markup=False,
+                           soft_wrap=True)  # fmt: skip
+        data = run_json(loaded, serving, before=first, interrupted=interrupted, expert_load=load)
+        for warning in data["warnings"]:
+            errors().print(f"warning: {warning}", markup=False, soft_wrap=True)
+        if format == "json":
+            emit_json(data, out)
+        elif streaming and data["outputs"][0]["text"] is not None:
+            sys.stdout.write("\n\n")
+            emit(figures(data), out)
+        else:
+            emit(report(data), out)
+        if interrupted:
+            finished = sum(output.finish_reason != "cancelled" for output in serving.outputs)
+            raise Interrupted(
+                f"interrupted after {finished} of {len(measured)} requests, "
+                f"{sum(len(output.ids) for output in serving.outputs)} tokens",
+                hint="what was done is above; run it again with a smaller --max-new-tokens",
+            )
 
 
 def _read_states(loaded: "Loaded", folder: Path) -> None:

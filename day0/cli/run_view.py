@@ -80,6 +80,8 @@ def figures(data: Mapping[str, Any]) -> RenderableType:
         step += f"; floor {metrics['decode_floor_ms']:,.3g} ms"
     if metrics["decode_floor_share"] is not None:
         step += f", {100 * metrics['decode_floor_share']:.0f} % of the median tpot"
+    if data["expert_load"]:
+        step += "\n" + _experts(data["expert_load"])
     lines = [Text(others), Text(step)]
     if data["speculation"] is not None:
         lines.append(Text(drafts(data)))
@@ -117,6 +119,18 @@ def reuse(metrics: Mapping[str, Any]) -> str:
         f"({'-' if rate is None else f'{100 * rate:.0f} %'}), {held / 2**20:,.1f} MiB held, "
         f"{metrics['prefix_cache_state_bytes'] / 2**20:,.1f} MiB of it states"
     )
+
+
+def _experts(rows: list[Mapping[str, Any]]) -> str:
+    """The most uneven layers, by expert and by rank."""
+    expert = max(rows, key=lambda row: row["busiest_expert"])
+    said = (
+        f"experts: the busiest {expert['busiest_expert']:.2f} of the mean (layer {expert['layer']})"
+    )
+    if len(rows[0]["by_rank"]) == 1:
+        return said
+    rank = max(rows, key=lambda row: row["busiest_rank"])
+    return f"{said}, the busiest rank {rank['busiest_rank']:.2f} (layer {rank['layer']})"
 
 
 def _number(value: float | None) -> str:

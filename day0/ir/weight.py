@@ -29,10 +29,17 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """`count` equal tensors (or one Pick of each) under a new first dim; "{e}" in their names."""
+    """`count` equal tensors (or one Pick of each) under a new first dim; "{e}" in their names is
+    `first`, `first` + 1, ..."""
 
     of: "Leaf | Pick"
     count: int
+    first: int = 0
+
+    @property
+    def numbers(self) -> range:
+        """What "{e}" stands for, in order."""
+        return range(self.first, self.first + self.count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

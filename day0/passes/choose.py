@@ -20,6 +20,8 @@ BUILT_IN = {
     "cache_write": "day0.runtime.binder:cache_write",
     "take_rows": "day0.runtime.binder:take_rows",
 }
+# What ranks send one another, by torch.distributed on every backend.
+COLLECTIVES = ("all_gather", "all_reduce", "combine", "dispatch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,9 @@ def _one(op: Op, shapes: Shapes, target: "Target", phase: str, emulated: tuple[s
     built_in = BUILT_IN.get(op.family)
     if built_in:
         return Choice(family=op.family, backend="reference", entry=built_in)
+    if op.family in COLLECTIVES:
+        (impl,) = family(op.family).impls
+        return Choice(family=op.family, backend=impl.backend, entry=impl.entry)
     why_not: list[str] = []
     if target.backend == "auto" and target.capability is not None:
         for impl in _candidates(op, phase):

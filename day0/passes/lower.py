@@ -17,6 +17,7 @@ from day0.passes.layout import layout
 from day0.passes.narrow import narrow
 from day0.passes.quantise_rows import quantise_rows
 from day0.passes.quantize import Precision, quantize
+from day0.passes.shard import Place, shard
 from day0.passes.state import Held, Pass, State
 from day0.passes.streams import streams
 from day0.passes.two_phase import two_phase
@@ -46,7 +47,7 @@ class Target:
     """What to lower for. `backend` "auto" (the best implementation that takes an op) or
     "reference" (the definitions). `references`: family -> "module:function" of the definitions.
     `without`: SWITCHES that are off. `capability`: the GPU's, or None for a CPU. `complete` False:
-    ops that nothing runs are no error."""
+    ops that nothing runs are no error. `place`: the rank of a mesh that the graph is for."""
 
     backend: str
     recipe: Recipe
@@ -54,6 +55,7 @@ class Target:
     without: tuple[str, ...] = ()
     capability: tuple[int, int] | None = None
     complete: bool = True
+    place: Place = Place()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +105,10 @@ def lower(
             graph=canonical, weights=model.weights, caches=model.caches, recipe=target.recipe,
             phase=phase,
         )  # fmt: skip
-        states[phase], changes[phase] = _passed(state, FIRST, target)
+        state, cut = shard(state, target.place)
+        state.graph.check()
+        states[phase], changed = _passed(state, FIRST, target)
+        changes[phase] = {"shard": cut, **changed} if target.place.mesh.size > 1 else changed
     held = hold(states, model, target)
     result = {}
     for phase, state in states.items():

@@ -188,6 +188,7 @@ class Family:
     that hold whole numbers; all others hold real ones. `rowwise`: a row of the outputs depends on
     the same row of the inputs and on nothing else of the step, not even its position.
 
+    `sends`: of a collective, the bytes that one rank sends per row of the first input.
     `ways`: how ranks may share the op; without one each of them does all of it. `sums`: inputs in
     which the op is linear, so that partial sums may pass through it. `transition`: elements of
     the map that a segment of a sequence applies to the recurrent state, by which the state is
@@ -208,6 +209,7 @@ class Family:
     impls: tuple[Impl, ...] = ()
     whole: tuple[str, ...] = ()
     rowwise: bool = False
+    sends: Callable[[Shapes], float] | None = None
     ways: Callable[[Shapes], tuple[Way, ...]] = _no_ways
     sums: tuple[str, ...] = ()
     transition: Callable[[Shapes], int] | None = None

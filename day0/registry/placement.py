@@ -5,11 +5,11 @@ way of each op. Forwards: where a value really is, and one collective wherever a
 otherwise. The result holds for every number of ranks; `split` says which numbers are legal.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from day0.ir.graph import Graph
-from day0.ir.op import Op
+from day0.ir.op import CacheUse, Op
 from day0.registry.family import Shapes
 from day0.registry.index import family
 from day0.registry.ways import Cut, Way
@@ -32,10 +32,14 @@ class Collective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """`ways`: op id -> how it is cut (absent: every rank does all of it)."""
+    """`ways`: op id -> how it is cut (absent: every rank does all of it). `yields`: op id -> what
+    its outputs are: "whole", "split" or "partial". `shares`: (op id, slot) of inputs that are whole
+    and of which a rank takes its share."""
 
     ways: Mapping[str, Way]
     collectives: tuple[Collective, ...]
+    yields: Mapping[str, str]
+    shares: frozenset[tuple[str, str]]
 
 
 def place(graph: Graph, shapes_of: Callable[[Op], Shapes]) -> Placement:
@@ -143,6 +147,11 @@ def _join(table: dict[str, Want], name: str, want: Want) -> None:
         table[name] = WHOLE
 
 
+def _is_cut(op: Op, use: CacheUse, ways: Mapping[str, Way]) -> bool:
+    way = ways.get(op.id)
+    return way is not None and any(slot == use.slot for cut in way.cuts for slot, _ in cut.caches)
+
+
 class _Walk:
     """Forwards: "whole", "split" or "partial" for every value, converted where it is needed."""
 
@@ -154,24 +163,36 @@ class _Walk:
         self.producers = graph.producers()
         self.users = graph.users()
         self.collectives: list[Collective] = []
+        self.yields: dict[str, str] = {}
+        self.shares: set[tuple[str, str]] = set()
+        # a cache that its reader cuts takes entries in the same shares
+        self.cut = {use.cache for op in graph.ops for use in op.caches if _is_cut(op, use, ways)}
 
     def done(self) -> Placement:
         for op in self.graph.ops:
             state = self._sum(op) or self._step(op)
+            self.yields[op.id] = state
             self.state.update((value, state) for _, value in op.outputs)
         for value in self.graph.outputs:
             self._whole(value, "")
-        return Placement(ways=self.ways, collectives=tuple(self.collectives))
+        return Placement(
+            ways=self.ways,
+            collectives=tuple(self.collectives),
+            yields=self.yields,
+            shares=frozenset(self.shares),
+        )
 
     def _step(self, op: Op) -> str:
         way = self.ways.get(op.id)
-        split = way.inputs if way else {}
+        split: Collection[str] = way.inputs if way else ()
+        if op.family == "cache_write" and op.caches[0].cache in self.cut:
+            split = [slot for slot, _ in op.inputs]
         for slot, value in op.inputs:
-            if slot in split and self.state[value] != "partial":
-                continue  # a share of a whole value is cut out of it for nothing
-            if op.family == "cache_write" and self.state[value] == "split":
+            if slot in split and self.state[value] == "split":
                 continue
             self._whole(value, op.id)
+            if slot in split:  # a share of a whole value is cut out of it for nothing
+                self.shares.add((op.id, slot))
         return way.yields if way else "whole"
 
     def _sum(self, op: Op) -> str:
@@ -188,7 +209,8 @@ class _Walk:
             rows = self.offered[maker.id].get("rows")
             if rows is not None and maker.id not in self.ways:
                 self.ways[maker.id] = replace(rows, optional=True)
-                self.state[value] = "partial"
+                self.yields[maker.id] = self.state[value] = "partial"
+                self.shares |= {(maker.id, slot) for slot in rows.inputs}
         if any(self.state[value] != "partial" for value in values):
             return ""
         for slot, value in op.inputs:

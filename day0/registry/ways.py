@@ -19,7 +19,8 @@ class Cut:
     `units` of `what` (heads, channels, experts). `shared`: with fewer units than ranks, several
     ranks may hold the same one (key heads). `inputs`: slots that come split in these units;
     `weights`, `caches`: (slot, dim that is cut), a cache's dim counted in one entry; `counts`:
-    attributes that shrink with the share.
+    attributes that shrink with the share; `first`, `total`: attributes that say where in all units
+    the share begins, and how many these are ("": none).
     """
 
     units: int
@@ -29,6 +30,8 @@ class Cut:
     weights: tuple[tuple[str, int], ...] = ()
     caches: tuple[tuple[str, int], ...] = ()
     counts: tuple[str, ...] = ()
+    first: str = ""
+    total: str = ""
 
     def parts(self, n: int) -> int:
         """Into how many parts n ranks cut the units; 0 when they cannot."""

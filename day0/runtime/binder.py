@@ -14,6 +14,7 @@ import torch
 from day0.ir.cache import CacheSpec
 from day0.ir.graph import Graph
 from day0.ir.op import Op
+from day0.ir.rows import LAST, TOKENS
 from day0.ir.tensor import TensorSpec
 from day0.passes.quantize import Activation
 from day0.registry.index import family
@@ -176,7 +177,7 @@ def _offers(
         several.setdefault(stem, []).append((value, graph.values[value]))
     for stem, values in several.items():
         kept = FORMATS.get(values[0][1].format, dtype)
-        offers[stem] = _buffer(values, kept, device)
+        offers[stem] = _buffer(values, kept, device, _rows_of(op, graph, values[0][1]))
     return offers, after
 
 
@@ -203,16 +204,30 @@ FORMATS = {
 }
 
 
+def _rows_of(op: Op, graph: Graph, spec: TensorSpec) -> Callable[[Frame], int]:
+    """How many rows an output has: those of the step, its last ones, or an input's whose rows were
+    counted while the step ran."""
+    lead = spec.dims[0]
+    if lead == TOKENS.name:
+        return lambda frame: frame.step.num_rows
+    if lead == LAST.name:
+        return lambda frame: frame.step.last.shape[0]
+    alike = next(value for _, value in op.inputs if graph.values[value].dims[0] == lead)
+    return lambda frame: frame.values[alike].shape[0]
+
+
 def _buffer(
-    values: list[tuple[str, TensorSpec]], dtype: torch.dtype, device: torch.device
+    values: list[tuple[str, TensorSpec]],
+    dtype: torch.dtype,
+    device: torch.device,
+    rows_of: Callable[[Frame], int],
 ) -> Getter:
     """One buffer for a value, or for several side by side, whose slices they become."""
-    lead = values[0][1].dims[0]
     inner = tuple(dim for dim in values[0][1].dims if isinstance(dim, int))
     widths = [spec.width for _, spec in values]
 
     def make(frame: Frame) -> torch.Tensor:
-        rows = frame.step.last.shape[0] if lead == "R" else frame.step.num_rows
+        rows = rows_of(frame)
         if len(values) == 1:
             whole = torch.empty((rows, *inner), dtype=dtype, device=device)
             frame.values[values[0][0]] = whole

@@ -60,7 +60,7 @@ class Drafting:
         vocab = opened.model.spec.vocab_size
         whose = self.opened or opened
         known = session.weights if self.opened is None else {}
-        weights = loaded(
+        weights, _ = loaded(
             self.lowered, whose.recipe, headers=whose.headers, folder=whose.folder,
             dummy_seed=whose.dummy_seed, device=session.device, known=known,
         )  # fmt: skip

@@ -6,13 +6,9 @@ Every leaf is read once; what a leaf's file cannot give is a Day0Error with the 
 import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
-from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 
-from day0.checkpoint.headers import Headers
 from day0.errors import Day0Error
 from day0.ir import format as formats
 from day0.ir.weight import (
@@ -30,47 +26,13 @@ from day0.ir.weight import (
 from day0.runtime.codes import Coding, Pair
 from day0.runtime.dequant import dequantise
 from day0.runtime.emulate import Rounding
+from day0.runtime.files import Files, own_part
 from day0.runtime.weight_codes import kept, pick, quantised
 
-Read = Callable[[str], torch.Tensor]
 # Behind a weight's name: the scales of one that is held as codes.
 SCALE = "@scale"
 DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.bfloat16,
           "fp16": torch.float16, "int64": torch.int64, "int32": torch.int32}  # fmt: skip
-
-
-class Files:
-    """Tensors of a folder's safetensors files by name, memory-mapped; `used`: what was read."""
-
-    def __init__(self, folder: Path, headers: Headers) -> None:
-        self._folder = folder
-        self._headers = headers
-        self._open: dict[str, Any] = {}
-        self.used: set[str] = set()
-
-    def read(self, name: str) -> torch.Tensor:
-        """The stored tensor. Day0Error when its file is gone or damaged."""
-        header = self._headers.tensors.get(name)
-        if header is None:
-            raise Day0Error(
-                f"the checkpoint has no tensor {name}, which the Graph needs",
-                hint="day0 analyze MODEL shows what is missing",
-            )
-        try:
-            if header.shard not in self._open:
-                path = self._folder / header.shard
-                self._open[header.shard] = safe_open(path, framework="pt")
-            tensor = self._open[header.shard].get_tensor(name)
-        except (OSError, SafetensorError) as error:
-            raise Day0Error(
-                f"{header.shard} cannot be read at {name}: {error}",
-                hint="fetch the file again; nothing was changed",
-            ) from error
-        self.used.add(name)
-        return tensor
-
-    def close(self) -> None:
-        self._open.clear()
 
 
 class Dummy:
@@ -182,8 +144,11 @@ def _evaluate(
         case Leaf():
             return _leaf(expr, role, files, dummy, index)
         case Stack():
-            return torch.stack([below(expr.of, number) for number in range(expr.count)])
+            return torch.stack([below(expr.of, number) for number in expr.numbers])
         case Pick():
+            cut = None if files is None else own_part(expr, files, _number(index))
+            if cut is not None:
+                return cut
             return pick(below(expr.of), expr.dim, expr.period, expr.start, expr.stop)
         case Cat():
             return torch.cat([below(part) for part in expr.of], dim=expr.dim)
@@ -220,4 +185,9 @@ def _stored(leaf: Leaf, files: Files, index: int | None) -> dict[str, torch.Tens
 
 
 def _name(text: str, index: int | None) -> str:
-    return text if index is None else text.replace("{e}", str(index))
+    return _number(index)(text)
+
+
+def _number(index: int | None) -> Callable[[str], str]:
+    """Fills in which tensor of a stack a name is about."""
+    return lambda text: text if index is None else text.replace("{e}", str(index))

@@ -22,7 +22,10 @@ from day0.models.groups import unclaimed
 from day0.models.plugin import load_plugin
 from day0.models.read import read_model
 from day0.models.recipes import recipe_called
+from day0.parallel.collectives import TIMEOUT, Ranks, connect, local_rank, rank_and_world
+from day0.parallel.mesh import Mesh, parse
 from day0.passes.lower import SWITCHES, Lowered
+from day0.passes.shard import Place
 from day0.runtime.kernel_cache import keep_in, watch
 from day0.runtime.limits import Sizes, limits_of
 from day0.runtime.session import Session, lowered_for, open_session
@@ -60,6 +63,8 @@ class Opened:
     drafting: "Drafting | None" = None
     mtp: Count = Count()
     notes: tuple[str, ...] = ()
+    place: Place = Place()
+    ranks: Ranks | None = None
 
     def session(self, sizes: Sizes) -> tuple[Session, float]:
         """The weights loaded and bound, and the seconds that took."""
@@ -84,6 +89,7 @@ class Opened:
             without=self.without,
             lowered=self.lowered,
             limits=limits,
+            ranks=self.ranks,
         )
         if self.drafting is not None:
             self.drafting.attach(session, self)
@@ -105,11 +111,14 @@ def open_model(
     cache_dir: Path | None = None,
     progress: Progress | None = None,
     settle: Callable[[Opened], Opened] | None = None,
+    mesh: str | None = None,
+    dist_timeout: float = TIMEOUT,
 ) -> Opened:
     """Read MODEL and build its Graph. `dummy`: weights are made up from `seed`. `layers`: the
     first so many alone. `without`: optional passes left out. The weights of a hub id are downloaded
     once all else is known to work; `progress(bytes here, bytes in all, shard)` sees it. `settle`:
-    what else is to be decided before that.
+    what else is to be decided before that. `mesh`: this process is a rank of it, started by
+    torchrun, and loads its share alone; `dist_timeout` seconds may pass until the others answer.
 
     Day0Error for what a user can mend; NotSupported (exit 4) names decisive facts that are
     assumed, with the YAML that states them, or operators that nothing runs.
@@ -126,7 +135,9 @@ def open_model(
                 f"{', '.join(SWITCHES)}",
                 hint=f"day0 run {name} --without {SWITCHES[0]}",
             )
-    recipe, place = recipe_called(quant), _device(device)
+    at = _place(mesh)
+    recipe, place = recipe_called(quant), _device(device, at)
+    at = replace(at, wide=place == "cpu")
     load_plugin(plugin)
     checkpoint = None
     if name.startswith(CATALOG):
@@ -143,11 +154,19 @@ def open_model(
         cache_dir=cache_dir,
         notes=(*_notes(opened, dummy, layers), *opened.notes),
     )
-    lowered = lowered_for(opened.model, recipe, backend, device=place, without=opened.without)
-    opened = replace(opened, lowered=lowered)
+    lowered = lowered_for(
+        opened.model, recipe, backend, device=place, without=opened.without, place=at
+    )
+    opened = replace(opened, lowered=lowered, place=at)
     if settle is not None:
         opened = settle(opened)
-    return opened if checkpoint is None else _with_files(opened, checkpoint, cache_dir, progress)
+    if checkpoint is not None:
+        opened = _with_files(opened, checkpoint, cache_dir, progress)
+    if at.mesh.size == 1:
+        return opened
+    # last: whatever one process can find wrong has been said by now
+    ranks = connect(at.mesh, torch.device(place), timeout=dist_timeout)
+    return replace(opened, ranks=ranks)
 
 
 def _of_checkpoint(
@@ -211,10 +230,21 @@ def _of_catalog(
     )
 
 
-def _device(name: str) -> str:
-    """The torch device; "auto" is the GPU where there is one."""
+def _place(mesh: str | None) -> Place:
+    """This process' rank of the mesh that --mesh spells."""
+    shape = Mesh() if mesh is None else parse(mesh)
+    rank, _ = rank_and_world()
+    return Place(mesh=shape, rank=min(rank, shape.size - 1))
+
+
+def _device(name: str, at: Place) -> str:
+    """The torch device; "auto" is the GPU where there is one, for a rank of a mesh its own."""
     if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+        if name == "cpu" or at.mesh.size == 1:
+            return name
+    if name == "cuda" and at.mesh.size > 1:
+        name = f"cuda:{local_rank()}"
     kind, _, number = name.partition(":")
     count = torch.cuda.device_count()
     fine = name == "cpu" or (kind == "cuda" and (not number or number.isdigit()))

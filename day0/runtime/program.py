@@ -6,10 +6,12 @@ import torch
 
 from day0.ir.op import Op
 from day0.ir.rows import LAST
+from day0.parallel.collectives import Ranks
 from day0.passes.lifetimes import order_of
 from day0.passes.lower import Lowered
 from day0.passes.warm_up import distinct
 from day0.runtime.binder import FORMATS, Call, Frame, bind, cache_write, take_rows
+from day0.runtime.exchange import EXCHANGES
 from day0.runtime.lanes import Lanes
 from day0.runtime.replay import Replay, accepted_rows, replayed
 from day0.runtime.step import Step
@@ -32,6 +34,7 @@ class Program:
         dtype: torch.dtype,
         device: torch.device,
         replay: bool = False,
+        ranks: Ranks | None = None,
     ) -> None:
         """`replay`: a verify step whose updates are done again where they stay; see `commit`."""
         self.graph = lowered.graph
@@ -40,6 +43,10 @@ class Program:
         def bound(op: Op) -> Call:
             if op.family in BUILT_IN:
                 return BUILT_IN[op.family](op, storage)
+            if op.family in EXCHANGES:
+                assert ranks is not None, "a graph with collectives runs on the ranks of a mesh"
+                spec = lowered.graph.values[op.outputs[0][1]]
+                return EXCHANGES[op.family](op, ranks, FORMATS.get(spec.format, dtype))
             choice = lowered.choices[op.id]
             # a definition reads wide rows and history; kernels quantise rows themselves
             defined = choice.backend == "reference"

@@ -12,6 +12,7 @@ import torch
 
 from day0.passes.lower import Lowered
 from day0.runtime.api import Loaded
+from day0.runtime.expert_load import ExpertLoad
 from day0.runtime.kernel_cache import COMPILES, FOLDER
 from day0.runtime.metrics import FORMULAS, side_by_side, summary
 from day0.runtime.serving import Output, Serving
@@ -32,9 +33,10 @@ def run_json(
     *,
     before: Sequence[Output] = (),
     interrupted: bool = False,
+    expert_load: ExpertLoad | None = None,
 ) -> dict[str, Any]:
     """What a serving gave. `before`: outputs of an earlier serving of the same process, whose
-    first request is the cold one."""
+    first request is the cold one; `expert_load`: what was counted meanwhile."""
     opened, outputs = loaded.opened, serving.outputs
     timings = [output.timing for output in outputs]
     earlier = [output.timing for output in before]
@@ -47,6 +49,7 @@ def run_json(
         **_head(loaded),
         "interrupted": interrupted,
         "warnings": [serving.tally.warning] if serving.tally and serving.tally.warning else [],
+        "expert_load": expert_load and expert_load.rows(opened.place.mesh),
         "outputs": [
             {
                 "prompt": output.prompt,
@@ -128,6 +131,7 @@ def _head(loaded: Loaded) -> dict[str, Any]:
         "recipe": opened.recipe.name,
         "backend": opened.backend,
         "device": opened.device,
+        "mesh": _mesh(loaded),
         "notes": list(opened.notes),
         "speculation": None
         if opened.drafting is None
@@ -158,6 +162,15 @@ def speculation(loaded: Loaded, serving: Serving) -> dict[str, Any]:
         "verify_floor_share": share,
         **serving.tally.figures(),
     }
+
+
+def _mesh(loaded: Loaded) -> dict[str, Any] | None:
+    """The mesh and this rank of it, with the bytes that it read of the checkpoint; None alone."""
+    place = loaded.opened.place
+    if loaded.opened.ranks is None:
+        return None
+    read = loaded.session.read_bytes
+    return {"name": place.mesh.name, "rank": place.rank, "read_bytes": read}
 
 
 def peak_memory(device: str) -> tuple[int | None, str]:

@@ -12,13 +12,15 @@ from day0.errors import Day0Error
 from day0.ir.graph import Model
 from day0.ir.recipe import Recipe
 from day0.models.read import must_be_settled
+from day0.parallel.collectives import Ranks
 from day0.passes.lower import PHASES, Lowered, Target, lower
 from day0.passes.quantize import Precision
+from day0.passes.shard import Place
 from day0.registry.index import added_references
 from day0.runtime.capture import Graphs, refuses
-from day0.runtime.codes import Coding, coding
 from day0.runtime.emulate import by_part
 from day0.runtime.engine import Engine, Event
+from day0.runtime.forms import coded
 from day0.runtime.limits import Sizes, cache_dtype, limits_of, up_to_16
 from day0.runtime.loader import DTYPES
 from day0.runtime.loading import loaded
@@ -47,8 +49,14 @@ class Session:
         sizes: Sizes,
         device: torch.device,
         limits: Limits | None = None,
+        ranks: Ranks | None = None,
+        read_bytes: int = 0,
     ) -> None:
-        """`limits`: those of the caches, where page tables are shared with another session."""
+        """`limits`: those of the caches, where page tables are shared with another session;
+        `ranks`: of the mesh it is a place of; `read_bytes` of the checkpoint's files."""
+        self.ranks = ranks
+        self.watch: Watch | None = None  # sees every call that an engine makes
+        self.read_bytes = read_bytes
         self.model = model
         self.recipe = recipe
         self.sizes = sizes
@@ -90,7 +98,7 @@ class Session:
         speculation = None if self.speculation is None else self.speculation()
 
         def run(step: Step, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-            found = self.run(step, inputs)
+            found = self.run(step, inputs, watch=self.watch)
             if speculation is not None:
                 speculation.saw(found)
             return found[self.logits_name]
@@ -263,7 +271,7 @@ class Session:
             dtypes=dtypes,
             device=self.device,
             roundings=by_part({name: runs for name, runs in narrow.items() if name not in held}),
-            codings={name: _coded(narrow[name]) for name in held},
+            codings={name: coded(narrow[name]) for name in held},
         )
 
     def _captured(self, phase: str) -> Graphs | None:
@@ -288,6 +296,7 @@ class Session:
             dtype=self._dtype,
             device=self.device,
             replay=replay,
+            ranks=self.ranks,
         )
 
 
@@ -302,10 +311,12 @@ def lowered_for(
     graph: str = "main",
     phases: tuple[str, ...] = PHASES,
     taps: bool = False,
+    place: Place | None = None,
 ) -> dict[str, Lowered]:
     """The lowered graphs by phase, without any weight; `without`: optional passes left out;
     `capability`: as for such a GPU, whatever the device is; `graph`, `phases`, `taps` as
-    `passes.lower` has them.
+    `passes.lower` has them; `place`: the rank of a mesh they are for. DoesNotFit where the mesh is
+    an illegal split.
     NotSupported names decisive facts that are assumed, or the ops that nothing runs."""
     must_be_settled(model)
     from day0_kernels.index import REFERENCES
@@ -317,6 +328,7 @@ def lowered_for(
         references=references,
         without=without,
         capability=capability or _capability(device),
+        place=place or Place(),
     )
     return lower(model, target, graph, phases=phases, taps=taps)
 
@@ -338,14 +350,15 @@ def open_session(
     without: tuple[str, ...] = (),
     lowered: Mapping[str, Lowered] | None = None,
     limits: Limits | None = None,
+    ranks: Ranks | None = None,
 ) -> Session:
     """Lower, load and bind a model. `folder` holds the safetensors files that `headers` describe;
-    with `dummy_seed` the weights are made up; `lowered`: what `lowered_for` gave; `limits` as a
-    Session has them. NotSupported as `lowered_for`."""
+    with `dummy_seed` the weights are made up; `lowered`: what `lowered_for` gave; `limits`, `ranks`
+    as a Session has them. NotSupported as `lowered_for`."""
     if lowered is None:
         lowered = lowered_for(model, recipe, backend, device=device, without=without)
     place = torch.device(device)
-    weights = loaded(
+    weights, read_bytes = loaded(
         lowered, recipe, headers=headers, folder=folder, dummy_seed=dummy_seed, device=place
     )
     return Session(
@@ -356,10 +369,6 @@ def open_session(
         sizes=sizes or Sizes(),
         device=place,
         limits=limits,
+        ranks=ranks,
+        read_bytes=read_bytes,
     )
-
-
-def _coded(runs: Mapping[str, str]) -> dict[str, Coding]:
-    """Codings by part; plain parts are left out."""
-    found = {part: coding(name) for part, name in runs.items()}
-    return {part: one for part, one in found.items() if one is not None}

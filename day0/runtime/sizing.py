@@ -56,7 +56,7 @@ def sizes_of(
     needed, room = needs_of(opened), room_on(opened.device, max_memory)
     sizes = _kept(needed, _keeping(needed, prefixes)(sizes), room)
     needed.must_fit(sizes, room)
-    return sizes
+    return _agreed(opened, sizes)
 
 
 def _kept(needed: Needs, sizes: Sizes, room: int | None) -> Sizes:
@@ -104,7 +104,15 @@ def sizes_for(
             batch -= 1
     sizes = _kept(needed, of(batch), room)
     needed.must_fit(sizes, room)
-    return sizes
+    return _agreed(opened, sizes)
+
+
+def _agreed(opened: Opened, sizes: Sizes) -> Sizes:
+    """What every rank has room for: their engines must make the same steps."""
+    if opened.ranks is None:
+        return sizes
+    agreed = opened.ranks.smallest((sizes.tokens, sizes.sequences, sizes.longest))
+    return replace(sizes, **dict(zip(("tokens", "sequences", "longest"), agreed, strict=True)))
 
 
 def _keeping(needed: Needs, prefixes: Prefixes | None) -> Callable[[Sizes], Sizes]:

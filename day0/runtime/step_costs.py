@@ -35,7 +35,7 @@ def planned(opened: Opened, phase: str = "decode") -> tuple[Lowered, str]:
         return opened.lowered[phase], opened.device
     found = lowered_for(
         opened.model, opened.recipe, "auto", without=opened.without, capability=HOPPER,
-        phases=SPECULATIVE if phase == "verify" else PHASES,
+        phases=SPECULATIVE if phase == "verify" else PHASES, place=opened.place,
     )  # fmt: skip
     return found[phase], "h200"
 

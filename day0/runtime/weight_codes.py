@@ -26,7 +26,7 @@ def quantised(expr: Expr, form: Coding, value: Value, device: torch.device) -> P
         return form.stored(wide.to(device))
 
     if isinstance(expr, Stack):
-        return _stacked([matrix(value(expr.of, number)) for number in range(expr.count)])
+        return _stacked([matrix(value(expr.of, number)) for number in expr.numbers])
     wide = value(expr, None)
     return matrix(wide) if wide.dim() < 3 else _stacked([matrix(one) for one in wide])
 
@@ -40,7 +40,7 @@ def kept(expr: Expr, form: Coding, borders: tuple[int, int], stored: Stored) -> 
             case Leaf():
                 return _leaf(inner, form, stored(inner, number))
             case Stack():
-                return _all([below(inner.of, n) for n in range(inner.count)], _stacked)
+                return _all([below(inner.of, n) for n in inner.numbers], _stacked)
             case Pick():
                 found = below(inner.of, number)
                 return None if found is None else _picked(*found, inner, borders)

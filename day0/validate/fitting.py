@@ -11,8 +11,8 @@ from day0.errors import DoesNotFit
 from day0.ir import format as formats
 from day0.ir.recipe import RECIPES, Recipe
 from day0.passes.lower import Lowered
+from day0.runtime.forms import weight_dtype
 from day0.runtime.limits import Sizes, cache_bytes
-from day0.runtime.loading import weight_dtype
 from day0.runtime.opening import Opened
 from day0.runtime.session import lowered_for
 from day0.validate.subject import EXACT

@@ -14,13 +14,15 @@ ROOMS = {
     "mechanisms": ("registry", "checkpoint", "ir"),
     "models": ("mechanisms", "registry", "checkpoint", "ir"),
     "catalog": ("models", "checkpoint", "ir"),
-    "passes": ("registry", "ir"),
-    "analysis": ("passes", "models", "registry", "catalog", "checkpoint", "ir"),
+    "parallel": (),
+    "passes": ("registry", "parallel.mesh", "ir"),
+    "analysis": ("passes", "parallel.mesh", "models", "registry", "catalog", "checkpoint", "ir"),
     "scaffold": ("analysis", "ir"),
     "report": ("analysis", "validate", "ir"),
     "runtime": (
         *(
             "passes",
+            "parallel",
             "models",
             "registry",
             "catalog",
@@ -31,7 +33,7 @@ ROOMS = {
         ),
     ),
     "validate": ("runtime", "analysis", "passes", "registry", "ir"),
-    "cli": ("report", "scaffold", "analysis"),
+    "cli": ("report", "scaffold", "analysis", "parallel.mesh"),
     "demo": (),
     "__main__": ("cli",),
     "__init__": (),
@@ -39,7 +41,7 @@ ROOMS = {
     "errors": (),
 }
 # Rooms that may be imported inside a function only, where the price of torch is paid knowingly.
-ROOMS_AT_USE = {"cli": ("runtime", "validate"), "__init__": ("runtime",)}
+ROOMS_AT_USE = {"cli": ("runtime", "parallel", "validate"), "__init__": ("runtime",)}
 # Everybody's: they import nothing themselves.
 COMMON = {"errors", "resources", "__version__"}
 
@@ -51,6 +53,7 @@ PACKAGES = {
     "analysis": DATA_FORMATS,
     "scaffold": ("jinja2", *DATA_FORMATS),
     "report": ("rich", "jinja2", "markupsafe", "fast_sugiyama", "matplotlib", *DATA_FORMATS),
+    "parallel": ("torch",),
     "runtime": (
         *("torch", "triton", "day0_kernels", "safetensors", "tokenizers", "jinja2", "rich"),
         *DATA_FORMATS,

@@ -1,36 +1,12 @@
 """Meshes: which there are for a number of GPUs, and why one is illegal."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from day0.analysis.kinds import Kind, Kinds, shapes_in
+from day0.parallel.mesh import Mesh
 from day0.registry.split import split
 
 DEGREES = (*range(1, 17), 24, 32, 48, 64, 96, 128)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mesh:
-    """Ranks of one engine: tp * cp * pp. `ep` groups of whole experts lie over the tp * cp ranks of
-    a stage, the cp ranks first; what is left of the tp ranks cuts every expert. `replicas`: equal
-    engines side by side on the rest of the GPUs."""
-
-    tp: int = 1
-    ep: int = 1
-    cp: int = 1
-    pp: int = 1
-    replicas: int = 1
-
-    @property
-    def expert_tp(self) -> int:
-        """Ranks that share one expert's inner channels."""
-        return self.tp if self.ep == 1 else self.tp * self.cp // self.ep
-
-    @property
-    def name(self) -> str:
-        """As --mesh spells it: "tp8ep8", "cp2tp4"."""
-        parts = [("pp", self.pp), ("cp", self.cp), ("tp", self.tp), ("ep", self.ep)]
-        return "".join(f"{axis}{n}" for axis, n in parts if n > 1) or "tp1"
 
 
 def meshes(count: int, *, experts: bool) -> Iterator[Mesh]:

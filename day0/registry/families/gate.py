@@ -10,7 +10,9 @@ def _ways(shapes: Shapes) -> tuple[Way, ...]:
         return ()
     if count == 1:  # one number for the whole row
         return (channels(width, ("x",)),)
-    return (channels(width, ("x", "gate"), group=width // count if count else 1),)
+    if not count:
+        return (channels(width, ("x", "gate")),)
+    return (channels(width, ("x", "gate"), group=width // count, counts=("num_heads",)),)
 
 
 FAMILY = Family(

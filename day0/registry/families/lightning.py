@@ -16,6 +16,7 @@ def _triton(phase: str, entry: str, parity: str) -> Impl:
         backend="triton",
         entry=f"day0_kernels.lightning.{entry}",
         phases=(phase,),
+        attrs={"of_heads": (0,)},  # slopes of all heads
         formats={"q": ("bf16", "fp32"), "state": ("fp32", "bf16")},
         limits=_limits,
         min_capability=(9, 0),
@@ -34,11 +35,22 @@ FAMILY = Family(
         "head_dim": number(),
         # slope_h = (2^(-8/num_heads))^(h+1) * slope_scale
         "slope_scale": real(),
+        # a rank's share: the heads from `first_head` on, of so many in all
+        "first_head": number(0),
+        "of_heads": number(0),
     },
     infer=lambda s: {"y": s.inputs["v"]},
     flops=lambda s, c: 5.0 * s.attrs["num_heads"] * s.attrs["head_dim"] ** 2,
     entries=lambda s, c: {"state": 2.0} if c.phase == "decode" else {},
-    ways=lambda s: (heads(s.attrs, ("q", "k", "v"), caches=(("state", 0),)),),
+    ways=lambda s: (
+        heads(
+            s.attrs,
+            ("q", "k", "v"),
+            caches=(("state", 0),),
+            first="first_head",
+            total="of_heads",
+        ),
+    ),
     # the decay is one number a head
     transition=lambda s: s.attrs["num_heads"] * (1 + s.attrs["head_dim"] ** 2),
     impls=(

@@ -32,7 +32,12 @@ def _ways(shapes: Shapes) -> tuple[Way, ...]:
     if shapes.attrs["num_lists"] == 1:
         return (way,)
     query, keys = way.cuts
-    return (replace(way, cuts=(query, replace(keys, counts=(*keys.counts, "num_lists")))),)
+    return (
+        replace(
+            way,
+            cuts=(query, replace(keys, inputs=("selected",), counts=(*keys.counts, "num_lists"))),
+        ),
+    )
 
 
 FAMILY = Family(

@@ -26,12 +26,38 @@ def concat(x: list[torch.Tensor], y: torch.Tensor) -> None:
 
 
 def embedding(
-    ids: torch.Tensor, table: torch.Tensor, y: torch.Tensor, *, scale: float = 1.0
+    ids: torch.Tensor,
+    table: torch.Tensor,
+    y: torch.Tensor,
+    *,
+    scale: float = 1.0,
+    first: int | None = None,
 ) -> None:
-    """y [T, H] = scale * table[ids]; ids [T], table [V, H]."""
-    torch.index_select(table, 0, ids, out=y)
+    """y [T, H] = scale * table[ids]; ids [T], table [V, H], its rows those from `first` on: ids
+    outside them give zeros."""
+    if first is None:
+        torch.index_select(table, 0, ids, out=y)
+    else:
+        own = ids - first
+        torch.index_select(table, 0, own.clamp(0, table.shape[0] - 1), out=y)
+        y.masked_fill_(((own < 0) | (own >= table.shape[0]))[:, None], 0)
     if scale != 1.0:
         y.mul_(scale)
+
+
+def local_experts(experts: torch.Tensor, y: torch.Tensor, *, first: int) -> None:
+    """y = experts - first, [T, k]."""
+    torch.sub(experts, first, out=y)
+
+
+def lone(x: torch.Tensor, y: torch.Tensor, *, keep: bool) -> None:
+    """y = x if `keep`, else zeros."""
+    y.copy_(x) if keep else y.zero_()
+
+
+def share(x: torch.Tensor, y: torch.Tensor, *, start: int, stop: int) -> None:
+    """y [T, stop - start]: those channels of x."""
+    y.copy_(x[:, start:stop])
 
 
 def layernorm(

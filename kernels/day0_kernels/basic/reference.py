@@ -46,10 +46,22 @@ def concat(x: list[torch.Tensor], y: torch.Tensor) -> None:
 
 
 def embedding(
-    ids: torch.Tensor, table: torch.Tensor, y: torch.Tensor, *, scale: float = 1.0
+    ids: torch.Tensor,
+    table: torch.Tensor,
+    y: torch.Tensor,
+    *,
+    scale: float = 1.0,
+    first: int | None = None,
 ) -> None:
-    """y [T, H] = scale * table[ids]; ids [T], table [V, H]."""
-    y.copy_(table[ids.long()].to(wide(table)) * scale)
+    """y [T, H] = scale * table[ids]; ids [T], table [V, H]. With `first` the table holds the rows
+    from that id on, and ids outside it give zeros."""
+    own = ids.long() - (first or 0)
+    if first is None:
+        rows = table[own]
+    else:
+        inside = (own >= 0) & (own < table.shape[0])
+        rows = table[own.where(inside, 0)].where(inside[:, None], 0)
+    y.copy_(rows.to(wide(table)) * scale)
 
 
 def gate(
@@ -165,6 +177,16 @@ def position_embedding(
     y.copy_(x.to(dtype) + table[positions.long() + offset].to(dtype) * scale)
 
 
+def local_experts(experts: torch.Tensor, y: torch.Tensor, *, first: int) -> None:
+    """y = experts - first, [T, k]."""
+    y.copy_(experts - first)
+
+
+def lone(x: torch.Tensor, y: torch.Tensor, *, keep: bool) -> None:
+    """y = x if `keep`, else zeros."""
+    y.copy_(x if keep else torch.zeros_like(x))
+
+
 def position_scale(
     x: torch.Tensor,
     y: torch.Tensor,
@@ -223,6 +245,11 @@ def rmsnorm(
         factor = weight.to(dtype).view(-1, size)  # [1 or groups, size]
         normed = normed * (1 + factor if zero_centered else factor)
     y.copy_(normed.reshape(rows, channels) * scale)
+
+
+def share(x: torch.Tensor, y: torch.Tensor, *, start: int, stop: int) -> None:
+    """y [T, stop - start]: those channels of x."""
+    y.copy_(x[:, start:stop])
 
 
 def softcap(

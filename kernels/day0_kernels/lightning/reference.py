@@ -18,16 +18,19 @@ def lightning(
     num_heads: int,
     head_dim: int,
     slope_scale: float,
+    first_head: int = 0,
+    of_heads: int = 0,
     workspace: torch.Tensor | None = None,
 ) -> None:
     """Write `y` [T, n*d] and update `state` [slots, n, d, d] in place, one token after another.
 
     q, k, v [T, n*d] activated. S <- e^-slope S + k (x) v; y = S^T q, no scale; slope_h =
-    2^(-8 (h + 1) / n) * slope_scale. A slot is read only where start > 0.
+    2^(-8 (h + 1) / n) * slope_scale. A slot is read only where start > 0. With `of_heads` these are
+    the heads from `first_head` on of so many, and have their slopes.
     `workspace` is not used here.
     """
     dtype = wide(q)
-    slope = slopes(num_heads, slope_scale, dtype, q.device)
+    slope = slopes(num_heads, slope_scale, dtype, q.device, first_head, of_heads)
     queries, keys, values = (_heads(part, num_heads, dtype) for part in (q, k, v))
     for index, (first, last) in enumerate(borders(cu_seqlens)):
         if first == last:
@@ -128,11 +131,17 @@ def lightning_decode(
 
 
 def slopes(
-    num_heads: int, slope_scale: float, dtype: torch.dtype, device: torch.device
+    num_heads: int,
+    slope_scale: float,
+    dtype: torch.dtype,
+    device: torch.device,
+    first_head: int = 0,
+    of_heads: int = 0,
 ) -> torch.Tensor:
-    """[n, 1, 1] decay rate per head."""
-    heads = torch.arange(1, num_heads + 1, device=device).to(dtype)
-    return (2.0 ** (-8.0 * heads / num_heads) * slope_scale).view(-1, 1, 1)
+    """[n, 1, 1] decay rate per head; of the heads from `first_head` on where there are `of_heads`
+    in all."""
+    heads = torch.arange(1, num_heads + 1, device=device).to(dtype) + first_head
+    return (2.0 ** (-8.0 * heads / (of_heads or num_heads)) * slope_scale).view(-1, 1, 1)
 
 
 def _heads(x: torch.Tensor, num_heads: int, dtype: torch.dtype) -> torch.Tensor:

@@ -1,0 +1,1 @@
+"""Ranks: how they form a mesh (no torch), and what they send one another (torch.distributed)."""

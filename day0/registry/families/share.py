@@ -1,0 +1,24 @@
+"""A rank's own channels of a value that every rank has."""
+
+from dataclasses import replace
+
+from day0.registry.family import Family, Impl, number, reference
+
+FAMILY = Family(
+    name="share",
+    rowwise=True,
+    what="channels `start` to `stop` of a value",
+    inputs=("x",),
+    outputs=("y",),
+    attrs={"start": number(), "stop": number()},
+    infer=lambda s: {
+        "y": replace(
+            s.inputs["x"], dims=(s.inputs["x"].dims[0], s.attrs["stop"] - s.attrs["start"])
+        )
+    },
+    flops=lambda s, c: 0.0,
+    impls=(
+        reference("day0_kernels.basic.reference:share"),
+        Impl(backend="library", entry="day0_kernels.basic.library:share"),
+    ),
+)
