@@ -5,9 +5,12 @@ bandwidth and flops over rate; values between operators and launches are not in 
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from statistics import mean
 
 from day0.analysis.cost import Cost, cost_of, totals
+from day0.analysis.efficiencies import measured_on, step_s
 from day0.analysis.machine import Assumed, Gpu, gpus
 from day0.ir import format as formats
 from day0.ir.graph import Model
@@ -30,16 +33,28 @@ def device_called(name: str) -> Gpu | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Milliseconds of a point: of its prefill and of one decode step, at best and predicted."""
+    """Milliseconds of a point: the median TTFT and of one decode step, at best and predicted.
+    `basis` says what the predictions stand on."""
 
     ttft_floor_ms: float
     tpot_floor_ms: float
     ttft_ms: float
     tpot_ms: float
+    basis: str
 
 
-def estimate(model: Model, recipe: Recipe, point: Point, device: Gpu) -> Estimate:
-    """Of a burst: all prompts are prefilled, then all decode together."""
+def estimate(
+    model: Model,
+    recipe: Recipe,
+    point: Point,
+    device: Gpu,
+    *,
+    lowered: Mapping[str, Lowered] | None = None,
+    chunk: int = ASSUMED.chunk,
+) -> Estimate:
+    """Of a burst: prompts are prefilled in steps of `chunk` rows, then all decode together. With
+    the `lowered` graphs and a device whose kernels were timed, predictions take what benches found;
+    else the shares that the plans assume."""
     rows = point.batch * point.input
     middle = point.input + point.output // 2
     contexts = {
@@ -57,11 +72,36 @@ def estimate(model: Model, recipe: Recipe, point: Point, device: Gpu) -> Estimat
         }
 
     floor, likely = times(reached=False), times(reached=True)
+    steps, median = steps_to_first(point, chunk)
+    ttft_ms, tpot_ms, basis = likely["prefill"] * median / steps, likely["decode"], _assumed()
+    known = measured_on(device.name)
+    if known is not None and lowered is not None:
+        contexts["prefill"] = replace(contexts["prefill"], rows=min(rows, chunk))
+        spent = {
+            phase: step_s(lowered[phase], recipe, context, known) * 1e3
+            for phase, context in contexts.items()
+        }
+        ttft_ms, tpot_ms, basis = spent["prefill"] * median, spent["decode"], known.source
     return Estimate(
-        ttft_floor_ms=floor["prefill"],
+        ttft_floor_ms=floor["prefill"] * median / steps,
         tpot_floor_ms=floor["decode"],
-        ttft_ms=likely["prefill"],
-        tpot_ms=likely["decode"],
+        ttft_ms=ttft_ms,
+        tpot_ms=tpot_ms,
+        basis=basis,
+    )
+
+
+def _assumed() -> str:
+    shares = f"{ASSUMED.bandwidth:.0%} of the bandwidth, {ASSUMED.matrix:.0%} of the matrix rate"
+    return f"assumed: {shares}"
+
+
+def steps_to_first(point: Point, chunk: int) -> tuple[int, float]:
+    """Steps of `chunk` rows that a burst of prompts takes, served first come first served, and
+    after how many of them the median request has its first token."""
+    halves = ((point.batch + 1) // 2, point.batch // 2 + 1)
+    return -(-point.batch * point.input // chunk), mean(
+        -(-n * point.input // chunk) for n in halves
     )
 
 
