@@ -5,7 +5,7 @@ as the engine takes them.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,8 +43,9 @@ class Needs:
         """Bytes of all pages and slots, with those that are padding."""
         limits, total = self._limits(sizes), 0
         for cache in self.lowered.caches.values():
+            coded = cache.name in self.lowered.held.caches
             entry = sum(
-                bytes_on(self.device, self.recipe.part(cache, part), spec.dims)
+                held_bytes(self.recipe.part(cache, part), spec.dims, coded=coded)
                 for part, spec in cache.parts
             )
             if paged(cache):
@@ -96,20 +97,37 @@ class Needs:
 
 def needs(lowered: Lowered, recipe: Recipe, device: str) -> Needs:
     """What a model takes; `lowered` for prefill, whose steps are the largest."""
-    names = {name for op in lowered.graph.ops for _, name in op.weights}
-    weights = [lowered.weights[name] for name in names]
     return Needs(
         lowered=lowered,
         recipe=recipe,
         device=device,
-        weights=sum(bytes_on(device, recipe.weight(one), one.spec.dims) for one in weights),
+        weights=sum(weights_by_layer((lowered,), recipe).values()),
         row=peak_bytes(lowered.graph),
     )
 
 
-def bytes_on(device: str, format_name: str, dims: tuple[int | str, ...]) -> int:
-    """Bytes of a tensor; a CPU holds narrow formats wide, as their values."""
-    wide = device == "cpu" and formats.get(format_name).quantised
+def weights_by_layer(lowered: Iterable[Lowered], recipe: Recipe) -> dict[int, int]:
+    """Bytes of the weights as they are held, by layer (-1: outside), each where it is used first:
+    codes with their scales where the lowering holds them so, else wide where narrow ones are
+    emulated."""
+    seen, found = set[str](), dict[int, int]()
+    for low in lowered:
+        for op in low.graph.ops:
+            for _, name in op.weights:
+                if name in seen:
+                    continue
+                seen.add(name)
+                weight = low.weights[name]
+                coded = name in low.held.weights
+                size = held_bytes(recipe.weight(weight), weight.spec.dims, coded=coded)
+                found[op.layer] = found.get(op.layer, 0) + size
+    return found
+
+
+def held_bytes(format_name: str, dims: tuple[int | str, ...], *, coded: bool) -> int:
+    """Bytes of a tensor as it lies in memory: a narrow format that is not `coded` is emulated, as
+    fp32 values."""
+    wide = formats.get(format_name).quantised and not coded
     return stored_bytes("fp32" if wide else format_name, dims)
 
 

@@ -372,20 +372,6 @@ def _cache_dtype(recipe: Recipe, cache: CacheSpec) -> torch.dtype:
     return DTYPES.get(recipe.cache(cache), DTYPES[recipe.plain])
 
 
-def cache_bytes(recipe: Recipe, caches: Collection[CacheSpec], sizes: Sizes, device: str) -> int:
-    """What a session's caches would take, without making them."""
-    limits = limits_of(caches, sizes, device)
-    storage = Storage(
-        {cache.name: cache for cache in caches},
-        page_size=limits.page_size,
-        num_pages=limits.num_pages,
-        num_slots=limits.num_slots,
-        dtypes={cache.name: _cache_dtype(recipe, cache) for cache in caches},
-        device=torch.device("meta"),
-    )
-    return sum(part.nbytes for parts in storage.parts.values() for part in parts.values())
-
-
 def limits_of(caches: Collection[CacheSpec], sizes: Sizes, device: str) -> Limits:
     """Pages and slots for these sizes on a device ("cpu", "cuda", "cuda:1")."""
     chunk = sizes.chunk or CHUNK.get(device.partition(":")[0], CHUNK["cpu"])

@@ -18,6 +18,7 @@ from day0.ir.recipe import STORED, Recipe
 from day0.passes.lifetimes import order_of
 from day0.passes.lower import Lowered
 from day0.registry.family import Context
+from day0.runtime.memory import weights_by_layer
 from day0.runtime.session import Session
 from day0.validate.grid import Point
 
@@ -145,24 +146,16 @@ def by_family(
 
 
 def memory(session: Session, recipe: Recipe, *, rows: int) -> dict[str, int]:
-    """Bytes by what they are for: `weights` in the formats they run in, `caches` as they are made,
+    """Bytes by what they are for: `weights` as they are held, `caches` as they are made,
     `values` of a step of `rows` rows at its fullest moment."""
     lowered = session.lowered["prefill"]
-    used = {
-        name for low in session.lowered.values() for op in low.graph.ops for _, name in op.weights
-    }
-    weights = 0
-    for name in used:
-        weight = lowered.weights[name]
-        dims = tuple(dim for dim in weight.spec.dims if isinstance(dim, int))
-        weights += formats.get(recipe.weight(weight)).bytes(dims)
     caches = sum(
         part.numel() * part.element_size()
         for parts in session.storage.parts.values()
         for part in parts.values()
     )
     return {
-        "weights": weights,
+        "weights": sum(weights_by_layer(session.lowered.values(), recipe).values()),
         "caches": caches,
         "values": values_bytes(lowered, rows, formats.get(recipe.plain).bytes((1,))),
     }
