@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,7 @@ def validate(
             f"--format is {format!r}; it must be one of {', '.join(FORMATS)}",
             hint="day0 validate MODEL --format json",
         )
+    _must_take(out)
     stated = load_facts(facts)
     from day0.runtime.opening import open_model
     from day0.runtime.threads import suit_threads
@@ -110,8 +112,6 @@ def _give(data: Mapping[str, Any], format: str, out: Path | None) -> None:
         from day0.report import html, markdown
         from day0.report.validation_page import validation_page
 
-        if out.exists() and not out.is_dir():
-            raise Day0Error(f"--out {out} is a file; it must be a folder", hint="--out DIR")
         page = validation_page(data)
         paths = [out / name for name in FILES]
         emit_json(data, paths[0])
@@ -121,3 +121,20 @@ def _give(data: Mapping[str, Any], format: str, out: Path | None) -> None:
         emit_json(data, None)
     else:
         emit(summary(data, [str(path) for path in paths]), None)
+
+
+def _must_take(out: Path | None) -> None:
+    """Day0Error, before minutes are spent, for a folder that no report can be written to."""
+    if out is None:
+        return
+    if out.exists() and not out.is_dir():
+        raise Day0Error(f"--out {out} is a file; it must be a folder", hint="--out DIR")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise Day0Error(
+            f"--out {out} cannot be written to: {error.strerror}",
+            hint="name a folder that you may write to",
+        ) from error

@@ -10,7 +10,7 @@ from day0.passes.choose import Choice
 from day0.passes.launches import launches_of
 from day0.registry.cost import cost, stored_bytes
 from day0.registry.family import Context, Shapes
-from day0.registry.rates import Rates
+from day0.registry.rates import Efficiency, Rates
 from day0.registry.shapes import Named, shapes_of
 
 # One sequence decoding at a usual length: launches rule, and that is where lanes help. The same
@@ -66,10 +66,28 @@ def _one(
     spent = cost(family_name=op.family, shapes=shapes, context=context)
     values = [graph.values[value] for _, value in (*op.inputs, *op.outputs)]
     moved = sum(stored_bytes(spec.format, spec.dims) for spec in values)
-    bytes_moved = spent.weight_bytes + context.rows * (spent.cache_bytes + moved)
+    # rows of a prompt share what they read: twice what its average row sees is all of it
+    shared = context.phase == "prefill"
+    reads = 2 * context.rows / context.length if shared else context.rows
+    bytes_moved = spent.weight_bytes + reads * spent.cache_bytes + context.rows * moved
     narrow = any(spec.format.startswith("fp8") for spec in shapes.weights.values())
-    rate = rates.flops["fp8" if narrow else ""]
-    return Duration(
-        latency=rates.launch_s * launches_of(op, shapes, choice),
-        work=max(bytes_moved / rates.bytes, context.rows * spent.flops / rate),
-    )
+    kind = "fp8" if narrow else ""
+    floor = max(bytes_moved / rates.bytes, context.rows * spent.flops / rates.flops[kind])
+    found = _measured(op, shapes, choice, context, rates)
+    launches = rates.launch_s * launches_of(op, shapes, choice)
+    if found is None:
+        return Duration(latency=launches, work=floor)
+    return Duration(latency=found.overhead_s or launches, work=floor / found.share)
+
+
+def _measured(
+    op: Op, shapes: Shapes, choice: Choice, context: Context, rates: Rates
+) -> Efficiency | None:
+    """What benches found of this family here, with narrow weights or caches where they timed them.
+    A definition is nobody's kernel: nothing was measured of it."""
+    if choice.backend not in ("triton", "library"):
+        return None
+    stored = (*shapes.weights.values(), *(spec for one in shapes.caches.values() for spec in one))
+    kinds = ("fp8", "") if any(spec.format.startswith("fp8") for spec in stored) else ("",)
+    keys = ((op.family, context.phase, kind) for kind in kinds)
+    return next((rates.families[key] for key in keys if key in rates.families), None)

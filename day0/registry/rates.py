@@ -1,7 +1,16 @@
 """What a GPU does per second, and what a kernel costs before it does anything."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Efficiency:
+    """How an operator's kernels keep to the floor: seconds = `overhead_s` (0: that of
+    its launches) + floor / `share`."""
+
+    share: float
+    overhead_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,12 +19,15 @@ class Rates:
     narrowest format of an operator's weights ("" for all others). `launch_s`: a kernel inside a
     CUDA graph that has next to nothing to do. `wait_s` by phase: what a kernel that waits for
     another stream starts later than one that follows in its own, inside a graph (decode) or
-    launched from the host (prefill)."""
+    launched from the host (prefill). `families`: what benches found of a family's kernels by
+    (family, phase, narrowest weight format as in `flops`); others take `launch_s` a launch and
+    reach the rates."""
 
     bytes: float
     flops: Mapping[str, float]
     launch_s: float
     wait_s: Mapping[str, float]
+    families: Mapping[tuple[str, str, str], Efficiency] = field(default_factory=dict)
 
 
 # Bytes, matrix rates and the launch of a tiny kernel in a graph (1.4 us, and a trip to memory):

@@ -5,7 +5,7 @@ as the engine takes them.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -72,15 +72,16 @@ class Needs:
     def state(self) -> int:
         """Bytes of one copy of a slot."""
         return sum(
-            max(cache.span, 1) * self._entry(cache)
+            max(cache.span, 1) * one._entry(cache)
             for one in (self, *self.beside)
             for cache in one.lowered.caches.values()
             if not paged(cache)
         )
 
     def _entry(self, cache: CacheSpec) -> int:
+        coded = cache.name in self.lowered.held.caches
         return sum(
-            bytes_on(self.device, self.recipe.part(cache, part), spec.dims)
+            held_bytes(self.recipe.part(cache, part), spec.dims, coded=coded)
             for part, spec in cache.parts
         )
 
@@ -129,21 +130,40 @@ class Needs:
 def needs(lowered: Lowered, recipe: Recipe, device: str, *, known: Lowered | None = None) -> Needs:
     """What a model takes; `lowered` for prefill, whose steps are the largest. Weights of `known`
     are there already."""
-    names = {name for op in lowered.graph.ops for _, name in op.weights}
-    names -= {name for op in (known.graph.ops if known else ()) for _, name in op.weights}
-    weights = [lowered.weights[name] for name in names]
+    there = {name for op in (known.graph.ops if known else ()) for _, name in op.weights}
     return Needs(
         lowered=lowered,
         recipe=recipe,
         device=device,
-        weights=sum(bytes_on(device, recipe.weight(one), one.spec.dims) for one in weights),
+        weights=sum(weights_by_layer((lowered,), recipe, but=there).values()),
         row=peak_bytes(lowered.graph),
     )
 
 
-def bytes_on(device: str, format_name: str, dims: tuple[int | str, ...]) -> int:
-    """Bytes of a tensor; a CPU holds narrow formats wide, as their values."""
-    wide = device == "cpu" and formats.get(format_name).quantised
+def weights_by_layer(
+    lowered: Iterable[Lowered], recipe: Recipe, *, but: Collection[str] = ()
+) -> dict[int, int]:
+    """Bytes of the weights as they are held, by layer (-1: outside), each where it is used first:
+    codes with their scales where the lowering holds them so, else wide where narrow ones are
+    emulated. `but`: names that do not count."""
+    seen, found = set[str](but), dict[int, int]()
+    for low in lowered:
+        for op in low.graph.ops:
+            for _, name in op.weights:
+                if name in seen:
+                    continue
+                seen.add(name)
+                weight = low.weights[name]
+                coded = name in low.held.weights
+                size = held_bytes(recipe.weight(weight), weight.spec.dims, coded=coded)
+                found[op.layer] = found.get(op.layer, 0) + size
+    return found
+
+
+def held_bytes(format_name: str, dims: tuple[int | str, ...], *, coded: bool) -> int:
+    """Bytes of a tensor as it lies in memory: a narrow format that is not `coded` is emulated, as
+    fp32 values."""
+    wide = formats.get(format_name).quantised and not coded
     return stored_bytes("fp32" if wide else format_name, dims)
 
 

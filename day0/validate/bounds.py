@@ -1,6 +1,7 @@
 """Bounds in YAML, and an earlier report to compare with."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +35,8 @@ def read_bounds(path: Path | None) -> Mapping[str, float]:
             raise Day0Error(
                 f"--bounds {path} names {name!r}; metrics are {', '.join(METRICS)}", hint=_EXAMPLE
             )
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        real = isinstance(value, int | float) and not isinstance(value, bool)
+        if not real or not math.isfinite(value):
             raise Day0Error(
                 f"--bounds {path} gives {name} {value!r}; it must be a number", hint=_EXAMPLE
             )
@@ -65,11 +67,16 @@ def read_baseline(path: Path, *, model: str, recipe: str, device: str) -> Mappin
         raise Day0Error(f"--baseline {path} cannot be read: {error}", hint=hint) from error
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise Day0Error(f"--baseline {path} is no {SCHEMA}", hint=hint)
-    for what, have, wanted in (
-        ("model", data["model"]["id"], model),
-        ("recipe", data["recipe"], recipe),
-        ("device", data["environment"]["device_name"], device),
-    ):
+    try:
+        of = data["model"]["id"], data["recipe"], data["environment"]["device_name"]
+        _ = [(row["name"], row["value"]) for row in data["metrics"]]
+        _ = [(row["id"], row["status"]) for row in data["cells"]]
+    except (KeyError, TypeError) as error:
+        raise Day0Error(
+            f"--baseline {path} is no whole report: {error} is missing or no such thing", hint=hint
+        ) from error
+    asked = model, recipe, device
+    for what, have, wanted in zip(("model", "recipe", "device"), of, asked, strict=True):
         if have != wanted:
             raise Day0Error(
                 f"--baseline {path} is of {what} {have!r}; this call is of {wanted!r}", hint=hint

@@ -5,9 +5,12 @@ bandwidth and flops over rate; values between operators and launches are not in 
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from statistics import mean
 
 from day0.analysis.cost import Cost, cost_of, totals
+from day0.analysis.efficiencies import measured_on, step_s
 from day0.analysis.machine import Assumed, Gpu, gpus
 from day0.ir import format as formats
 from day0.ir.graph import Model
@@ -15,6 +18,7 @@ from day0.ir.recipe import STORED, Recipe
 from day0.passes.lifetimes import order_of
 from day0.passes.lower import Lowered
 from day0.registry.family import Context
+from day0.runtime.memory import weights_by_layer
 from day0.runtime.session import Session
 from day0.validate.grid import Point
 
@@ -30,16 +34,28 @@ def device_called(name: str) -> Gpu | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Milliseconds of a point: of its prefill and of one decode step, at best and predicted."""
+    """Milliseconds of a point: the median TTFT and of one decode step, at best and predicted.
+    `basis` says what the predictions stand on."""
 
     ttft_floor_ms: float
     tpot_floor_ms: float
     ttft_ms: float
     tpot_ms: float
+    basis: str
 
 
-def estimate(model: Model, recipe: Recipe, point: Point, device: Gpu) -> Estimate:
-    """Of a burst: all prompts are prefilled, then all decode together."""
+def estimate(
+    model: Model,
+    recipe: Recipe,
+    point: Point,
+    device: Gpu,
+    *,
+    lowered: Mapping[str, Lowered] | None = None,
+    chunk: int = ASSUMED.chunk,
+) -> Estimate:
+    """Of a burst: prompts are prefilled in steps of `chunk` rows, then all decode together. With
+    the `lowered` graphs and a device whose kernels were timed, predictions take what benches found;
+    else the shares that the plans assume."""
     rows = point.batch * point.input
     middle = point.input + point.output // 2
     contexts = {
@@ -57,11 +73,36 @@ def estimate(model: Model, recipe: Recipe, point: Point, device: Gpu) -> Estimat
         }
 
     floor, likely = times(reached=False), times(reached=True)
+    steps, median = steps_to_first(point, chunk)
+    ttft_ms, tpot_ms, basis = likely["prefill"] * median / steps, likely["decode"], _assumed()
+    known = measured_on(device.name)
+    if known is not None and lowered is not None:
+        contexts["prefill"] = replace(contexts["prefill"], rows=min(rows, chunk))
+        spent = {
+            phase: step_s(lowered[phase], recipe, context, known) * 1e3
+            for phase, context in contexts.items()
+        }
+        ttft_ms, tpot_ms, basis = spent["prefill"] * median, spent["decode"], known.source
     return Estimate(
-        ttft_floor_ms=floor["prefill"],
+        ttft_floor_ms=floor["prefill"] * median / steps,
         tpot_floor_ms=floor["decode"],
-        ttft_ms=likely["prefill"],
-        tpot_ms=likely["decode"],
+        ttft_ms=ttft_ms,
+        tpot_ms=tpot_ms,
+        basis=basis,
+    )
+
+
+def _assumed() -> str:
+    shares = f"{ASSUMED.bandwidth:.0%} of the bandwidth, {ASSUMED.matrix:.0%} of the matrix rate"
+    return f"assumed: {shares}"
+
+
+def steps_to_first(point: Point, chunk: int) -> tuple[int, float]:
+    """Steps of `chunk` rows that a burst of prompts takes, served first come first served, and
+    after how many of them the median request has its first token."""
+    halves = ((point.batch + 1) // 2, point.batch // 2 + 1)
+    return -(-point.batch * point.input // chunk), mean(
+        -(-n * point.input // chunk) for n in halves
     )
 
 
@@ -105,24 +146,16 @@ def by_family(
 
 
 def memory(session: Session, recipe: Recipe, *, rows: int) -> dict[str, int]:
-    """Bytes by what they are for: `weights` in the formats they run in, `caches` as they are made,
+    """Bytes by what they are for: `weights` as they are held, `caches` as they are made,
     `values` of a step of `rows` rows at its fullest moment."""
     lowered = session.lowered["prefill"]
-    used = {
-        name for low in session.lowered.values() for op in low.graph.ops for _, name in op.weights
-    }
-    weights = 0
-    for name in used:
-        weight = lowered.weights[name]
-        dims = tuple(dim for dim in weight.spec.dims if isinstance(dim, int))
-        weights += formats.get(recipe.weight(weight)).bytes(dims)
     caches = sum(
         part.numel() * part.element_size()
         for parts in session.storage.parts.values()
         for part in parts.values()
     )
     return {
-        "weights": weights,
+        "weights": sum(weights_by_layer(session.lowered.values(), recipe).values()),
         "caches": caches,
         "values": values_bytes(lowered, rows, formats.get(recipe.plain).bytes((1,))),
     }

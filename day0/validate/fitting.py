@@ -3,16 +3,13 @@
 import os
 from collections.abc import Mapping
 from itertools import accumulate
-from math import prod
 
 import torch
 
 from day0.errors import DoesNotFit
-from day0.ir import format as formats
-from day0.ir.recipe import RECIPES, Recipe
-from day0.passes.lower import Lowered
-from day0.runtime.forms import weight_dtype
-from day0.runtime.limits import Sizes, cache_bytes
+from day0.ir.recipe import RECIPES
+from day0.runtime.limits import Sizes
+from day0.runtime.memory import needs, weights_by_layer
 from day0.runtime.opening import Opened
 from day0.runtime.session import lowered_for
 from day0.validate.subject import EXACT
@@ -30,31 +27,13 @@ def free_bytes(device: str) -> int:
     return torch.cuda.mem_get_info(device)[0]
 
 
-def weights_of(lowered: Mapping[str, Lowered], recipe: Recipe) -> dict[int, int]:
-    """Bytes of the weights as they are held, by layer (-1: outside), each weight where it is used
-    first."""
-    dtype_of, seen, found = weight_dtype(recipe), set[str](), dict[int, int]()
-    for low in lowered.values():
-        for op in low.graph.ops:
-            for _, name in op.weights:
-                if name not in seen:
-                    seen.add(name)
-                    weight = low.weights[name]
-                    dims = tuple(dim for dim in weight.spec.dims if isinstance(dim, int))
-                    size = prod(dims) * dtype_of(weight).itemsize
-                    if name in low.held.weights:  # as codes with their scales
-                        size = formats.get(low.precision.weights[name].runs).bytes(dims)
-                    found[op.layer] = found.get(op.layer, 0) + size
-    return found
-
-
 def must_fit(opened: Opened, sizes: Sizes) -> None:
     """DoesNotFit names what would: fewer layers, or smaller points of the grid."""
     lowered = lowered_for(
         opened.model, opened.recipe, opened.backend, device=opened.device, without=opened.without
     )
-    weights = weights_of(lowered, opened.recipe)
-    caches = cache_bytes(opened.recipe, lowered["prefill"].caches.values(), sizes, opened.device)
+    weights = weights_by_layer(lowered.values(), opened.recipe)
+    caches = needs(lowered["prefill"], opened.recipe, opened.device).caches(sizes)
     room = int(USED * free_bytes(opened.device))
     total = sum(weights.values())
     if total + caches <= room:
@@ -79,7 +58,7 @@ def layers_to_check(opened: Opened) -> int | None:
     lowered = lowered_for(
         opened.model, recipe, opened.backend, device=opened.device, without=opened.without
     )
-    weights = weights_of(lowered, recipe)
+    weights = weights_by_layer(lowered.values(), recipe)
     room = int(CHECKED * free_bytes(opened.device))
     if sum(weights.values()) <= room:
         return None

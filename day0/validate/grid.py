@@ -48,7 +48,7 @@ def grid_called(text: str) -> tuple[Point, ...]:
     found: dict[str, list[int]] = {}
     for part in text.split(";"):
         name, _, values = part.partition("=")
-        fine = re.fullmatch(r"\d+(,\d+)*", values.strip())
+        fine = re.fullmatch(r"[0-9]+(,[0-9]+)*", values.strip())
         numbers = sorted({int(value) for value in values.split(",")}) if fine else [0]
         if name.strip() not in _AXES or name.strip() in found or numbers[0] < 1:
             raise Day0Error(

@@ -107,7 +107,7 @@ def validate(
         "seed": asked.seed,
         "load": asked.load,
         "repeats": asked.repeats,
-        "notes": [*opened.notes, *(speed.notes if speed else ())],
+        "notes": [*opened.notes, *_cut(asked, context), *(speed.notes if speed else ())],
         "verdict": verdict(rows, swept, metrics),
         "metrics": [metric.row() for metric in metrics],
         "formulas": FORMULAS,
@@ -123,6 +123,16 @@ def validate(
         ],
         "baseline": against(metrics, rows, earlier) if earlier else [],
     }
+
+
+def _cut(asked: Asked, context: int | None) -> tuple[str, ...]:
+    """That prompts are shorter than asked for, where they are."""
+    if asked.max_context is None or context is None or asked.max_context <= context:
+        return ()
+    return (
+        f"--max-context is {asked.max_context:,}; the model states {context:,}, "
+        "and no longer prompt was run",
+    )
 
 
 def verdict(
@@ -157,6 +167,12 @@ def _checked(
     if asked.oracle:
         must_have_files(opened)
         package()
+    layers = len(opened.model.spec.layers)
+    if asked.check_layers is not None and asked.check_layers > layers:
+        raise Day0Error(
+            f"--check-layers is {asked.check_layers}; {opened.name} has {layers} layers here",
+            hint=f"day0 validate {opened.name} --check-layers {layers}",
+        )
     cells = cells_called(asked.cells, with_oracle=bool(asked.oracle))
     kind = opened.device.partition(":")[0]
     bounds = read_bounds(asked.bounds)

@@ -134,10 +134,10 @@ def _put_together(
     ]
     best = max(grid, key=lambda one: one.medians["output_throughput"] or 0.0)
     for short, one in (("tpot_ms", grid[0]), ("ttft_ms", grid[0]), ("output_throughput", best)):
-        metrics.append(_figure(short, short, one, opened, device))
+        metrics.append(_figure(short, short, one, loaded, device))
     for one in grid:
         for short in ("ttft_ms", "tpot_ms", "e2el_ms", "output_throughput"):
-            metrics.append(_figure(f"{short}@{one.point.name}", short, one, opened, device))
+            metrics.append(_figure(f"{short}@{one.point.name}", short, one, loaded, device))
     families = (
         estimates.by_family(opened.model, opened.recipe, grid[0].point, device) if device else []
     )
@@ -150,24 +150,30 @@ def _put_together(
     )
 
 
-def _figure(name: str, short: str, one: Measured, opened: Any, device: Gpu | None) -> Metric:
+def _figure(name: str, short: str, one: Measured, loaded: Loaded, device: Gpu | None) -> Metric:
     key = short if short.endswith("throughput") else f"median_{short}"
     predicted = floor = None
+    how = f"median of {len(one.repeats)} runs of {one.point.name}"
+    opened = loaded.opened
     if device is not None:
-        found = estimates.estimate(opened.model, opened.recipe, one.point, device)
+        found = estimates.estimate(
+            opened.model, opened.recipe, one.point, device,
+            lowered=opened.lowered, chunk=loaded.session.limits.chunk,
+        )  # fmt: skip
         batch = one.point.batch
         predicted, floor = {
             "ttft_ms": (found.ttft_ms, found.ttft_floor_ms),
             "tpot_ms": (found.tpot_ms, found.tpot_floor_ms),
             "output_throughput": (batch / found.tpot_ms * 1e3, batch / found.tpot_floor_ms * 1e3),
         }.get(short, (None, None))
+        how += f"; prediction {found.basis}" if predicted is not None else ""
     return Metric(
         name=name,
         value=one.medians[key],
         spread=one.spreads[key],
         predicted=predicted,
         floor=floor,
-        how=f"median of {len(one.repeats)} runs of {one.point.name}",
+        how=how,
     )
 
 

@@ -181,6 +181,8 @@ def test_the_report_is_evidence(report: Path, folder: Path, command: Command) ->
         (("--max-context", "20"), "--max-context is 20", "--max-context 4096"),
         (("--grid", "batch=1"), "--grid is 'batch=1'", "input=128"),
         (("--load", "often"), "--load is 'often'", "poisson:4"),
+        (("--check-layers", "99"), "--check-layers is 99", "--check-layers 4"),
+        (("--out", "/dev/null/report"), "cannot be written to", "a folder"),
         (("--format", "xml"), "--format is 'xml'", "--format json"),
         (("--baseline", "nowhere.json"), "nowhere.json cannot be read", "report.json"),
     ],

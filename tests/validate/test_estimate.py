@@ -4,9 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from day0.analysis.efficiencies import efficiencies, step_s
+from day0.analysis.lowering import lowered_for
 from day0.analysis.machine import Assumed, gpus
 from day0.ir.recipe import RECIPES
 from day0.passes.lower import OPTIONAL
+from day0.registry.family import Context
 from day0.runtime.opening import open_model
 from day0.runtime.session import Sizes
 from day0.validate import estimate as estimates
@@ -50,6 +53,33 @@ def test_more_sequences_share_the_weights() -> None:
         for batch in (1, 4)
     ]
     assert times[0] < times[1] < 1.2 * times[0]
+
+
+def test_the_median_request_waits_for_half_of_the_prompts() -> None:
+    """32 prompts of 1,024 tokens in steps of 8,192 rows: first tokens after 1, 2, 3 and 4."""
+    assert estimates.steps_to_first(Point(batch=32, input=1024, output=2), 8192) == (4, 2.5)
+    assert estimates.steps_to_first(Point(batch=1, input=16384, output=2), 8192) == (2, 2)
+    assert estimates.steps_to_first(Point(batch=3, input=8192, output=2), 8192) == (3, 2)
+
+
+def test_a_prediction_says_what_it_stands_on() -> None:
+    """Measured where benches ran on this GPU and the lowered graphs are there; else assumed."""
+    name, point = "catalog:qwen--qwen3-0.6b", Point(batch=4, input=4096, output=2)
+    opened = open_model(name, quant="bf16", dummy=True, layers=2)
+    recipe, lowered = RECIPES["bf16"], lowered_for(opened.model, RECIPES["bf16"], (9, 0))
+    h200, a100 = gpus()["h200"], gpus()["a100"]
+    known = efficiencies()
+    found = estimates.estimate(opened.model, recipe, point, h200, lowered=lowered)
+    assert found.basis == known.source
+    decode = Context(phase="decode", length=4097, rows=4)
+    assert found.tpot_ms == pytest.approx(step_s(lowered["decode"], recipe, decode, known) * 1e3)
+    prefill = Context(phase="prefill", length=4096, rows=8192)
+    step = step_s(lowered["prefill"], recipe, prefill, known) * 1e3
+    assert found.ttft_ms == pytest.approx(1.5 * step)
+    for gpu, graphs in ((a100, lowered), (h200, None)):
+        other = estimates.estimate(opened.model, recipe, point, gpu, lowered=graphs)
+        assert other.basis == "assumed: 50% of the bandwidth, 25% of the matrix rate"
+        assert other.tpot_ms == pytest.approx(2 * other.tpot_floor_ms)
 
 
 def test_a_prefill_is_bound_by_its_products_when_it_is_long() -> None:

@@ -4,7 +4,8 @@ import pytest
 
 from day0.errors import DoesNotFit
 from day0.ir.recipe import RECIPES
-from day0.runtime.limits import Sizes, cache_bytes
+from day0.runtime.limits import Sizes
+from day0.runtime.memory import needs, weights_by_layer
 from day0.runtime.opening import open_model
 from day0.runtime.session import lowered_for
 from day0.validate import fitting
@@ -16,13 +17,12 @@ def test_bytes_are_those_of_the_session() -> None:
     sizes = Sizes(tokens=200, sequences=2, chunk=64)
     session, _ = opened.session(sizes)
     lowered = lowered_for(opened.model, opened.recipe, "reference")
-    predicted = fitting.weights_of(lowered, opened.recipe)
+    predicted = weights_by_layer(lowered.values(), opened.recipe)
     names = {name for low in lowered.values() for op in low.graph.ops for _, name in op.weights}
     held = [session.weight(name) for name in names]
     assert sum(predicted.values()) == sum(w.nbytes for w in held if w is not None)
     caches = sum(p.nbytes for parts in session.storage.parts.values() for p in parts.values())
-    found = cache_bytes(opened.recipe, lowered["prefill"].caches.values(), sizes, "cpu")
-    assert found == caches
+    assert needs(lowered["prefill"], opened.recipe, "cpu").caches(sizes) == caches
 
 
 def test_layers_within() -> None:
@@ -46,7 +46,7 @@ def test_too_large_says_what_fits(room: int, words: str, monkeypatch: pytest.Mon
 def test_as_many_layers_are_checked_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     opened = open_model("demo", quant="bf16", backend="reference")
     lowered = lowered_for(opened.model, RECIPES["fp32"], "reference")
-    weights = fitting.weights_of(lowered, RECIPES["fp32"])
+    weights = weights_by_layer(lowered.values(), RECIPES["fp32"])
     need = weights[-1] + weights[0] + weights[1]
     for room, layers in ((need, 2), (need - 1, 1), (sum(weights.values()), None)):
         whole = -(-room // 1) / fitting.CHECKED

@@ -1,7 +1,9 @@
 """Every figure against an engine that follows a script with a clock of its own."""
 
+import json
 from collections import deque
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +12,7 @@ from day0.errors import Day0Error, DoesNotFit
 from day0.runtime.metrics import Timing, side_by_side, summary
 from day0.runtime.prompts import Job
 from day0.runtime.sampling import Sampling
+from day0.validate.bounds import SCHEMA, read_baseline, read_bounds
 from day0.validate.grid import Point, grid_called, measure
 from day0.validate.load import Load, load_called, serve
 from day0.validate.metrics import METRICS, Metric
@@ -195,7 +198,8 @@ def test_a_grid_is_every_combination() -> None:
 
 @pytest.mark.parametrize(
     "text", ["", "batch=1", "batch=0;input=1;output=1", "batch=1;input=x;output=1",
-             "batch=1;batch=2;input=1;output=1", "batch=1;input=1;output=1;rows=2"]
+             "batch=1;batch=2;input=1;output=1", "batch=1;input=1;output=1;rows=2",
+             "batch=\u0663;input=1;output=1"]
 )  # fmt: skip
 def test_a_wrong_grid(text: str) -> None:
     with pytest.raises(Day0Error, match="--grid") as caught:
@@ -232,3 +236,26 @@ def test_bounds_of_figures() -> None:
     assert Metric(name="tpot_ms", value=float("nan"), bound=1.0).broken
     assert not Metric(name="tpot_ms", value=None, bound=1.0).broken
     assert len(set(METRICS)) == len(METRICS)
+
+
+@pytest.mark.parametrize("value", [".nan", ".inf", "yes", "fast"])
+def test_a_bound_that_is_no_number(value: str, tmp_path: Path) -> None:
+    path = tmp_path / "bounds.yaml"
+    path.write_text(f"tpot_ms: {value}\n")
+    with pytest.raises(Day0Error, match="it must be a number"):
+        read_bounds(path)
+
+
+@pytest.mark.parametrize("without", ["model", "environment", "metrics", "cells"])
+def test_a_baseline_that_is_cut_short(without: str, tmp_path: Path) -> None:
+    whole = {
+        "schema": SCHEMA, "model": {"id": "a"}, "recipe": "bf16",
+        "environment": {"device_name": "cpu"}, "metrics": [], "cells": [],
+    }  # fmt: skip
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(whole))
+    assert read_baseline(path, model="a", recipe="bf16", device="cpu") == whole
+    path.write_text(json.dumps({name: part for name, part in whole.items() if name != without}))
+    with pytest.raises(Day0Error, match=f"'{without}'") as caught:
+        read_baseline(path, model="a", recipe="bf16", device="cpu")
+    assert "--out" in caught.value.hint
