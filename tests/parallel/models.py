@@ -31,6 +31,15 @@ TINY: Mapping[str, Mapping[str, Any]] = {
         "linear_num_value_heads": 8, "intermediate_size": 64, "moe_intermediate_size": 36,
         "shared_expert_intermediate_size": 24,
     },
+    "minimax": {"num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 64},
+    "minimax_m3": {
+        "num_attention_heads": 8, "num_key_value_heads": 4, "index_n_heads": 4,
+        "intermediate_size": 64, "dense_intermediate_size": 64, "shared_intermediate_size": 64,
+    },
+    "bailing_hybrid": {
+        "num_attention_heads": 8, "num_key_value_heads": 8, "intermediate_size": 64,
+        "moe_intermediate_size": 56,
+    },
 }  # fmt: skip
 
 

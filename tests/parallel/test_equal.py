@@ -20,13 +20,18 @@ from tests.parallel.models import (  # noqa: E402
 from tests.parallel.ranks import run_ranks  # noqa: E402
 from tests.tiny import TinyCheckpoint  # noqa: E402
 
+FOUR = ("kimi_linear", "glm5_next", "deepseek_v32", "qwen3_next")
+MORE = ("minimax", "minimax_m3", "bailing_hybrid")
 SENT = {"exchange": True, "chunks": 2}
-# mesh -> (model, how experts get their rows)
+# mesh, and what sets its cases apart -> (model, how experts get their rows)
 CASES: Mapping[str, tuple[tuple[str, Mapping[str, Any]], ...]] = {
-    "tp2": tuple((name, {}) for name in ("demo", *TINY)),
+    "tp2": tuple((name, {}) for name in ("demo", *FOUR)),
+    # slopes by head number, gates and lists of a head
+    "tp2-more": tuple((name, {}) for name in MORE),
     "tp2ep2": (("demo", {}), ("demo", SENT), ("glm5_next", SENT), ("deepseek_v32", {})),
     "tp4ep2": (("kimi_linear", {}), ("qwen3_next", SENT)),
 }
+SLOW = ("tp2-more", "tp4ep2")
 EVERY = [(mesh, number) for mesh, cases in CASES.items() for number in range(len(cases))]
 
 
@@ -43,7 +48,7 @@ def several(folder: Callable[[str], str], run_seed: int) -> Callable[[str], list
     def of(mesh: str) -> list[list[Said]]:
         if mesh not in known:
             cases = [(folder(name), how) for name, how in CASES[mesh]]
-            known[mesh] = run_ranks(mesh, on_ranks, cases, run_seed)
+            known[mesh] = run_ranks(mesh.partition("-")[0], on_ranks, cases, run_seed)
         return known[mesh]
 
     return of
@@ -66,7 +71,7 @@ def alone(folder: Callable[[str], str], run_seed: int) -> Callable[[str], Said]:
     ("mesh", "number"),
     [
         pytest.param(
-            mesh, number, marks=[pytest.mark.slow] if mesh == "tp4ep2" else [],
+            mesh, number, marks=[pytest.mark.slow] if mesh in SLOW else [],
             id=f"{mesh}-{CASES[mesh][number][0]}{'-sent' if CASES[mesh][number][1] else ''}",
         )
         for mesh, number in EVERY
