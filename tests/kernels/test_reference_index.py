@@ -16,6 +16,7 @@ STEP = {"cu_seqlens", "positions", "seq", "start", "length", "slot", "last"}
 PARTS = {
     "compress": {"tail_entry", "tail_gate", "pooled_entry"},
     "gdn": {"state"},
+    "differential": {"key", "value"},
     "gqa": {"key", "value"},
     "indexer": {"entry"},
     "kda": {"state"},

@@ -50,7 +50,7 @@ def altup_predict(
     streams: torch.Tensor,
     *,
     num_streams: int,
-    active: int,
+    active: int = 0,
     eps: float,
 ) -> None:
     """`streams` [T, m*H] the predictions, `y` [T, H] the active one of them. norm [H], router
@@ -73,7 +73,7 @@ def altup_correct(
     streams: torch.Tensor,
     *,
     num_streams: int,
-    active: int,
+    active: int = 0,
     eps: float,
 ) -> None:
     """`streams` [T, m*H] the corrected predictions `x`, `y` [T, H] the active one of them.
