@@ -216,7 +216,7 @@ class Sharding:
         start, stop = span_in(cut, width, self.tp, padded=way is not None and way.padded)
         name = f"{value}.{start}:{stop}"
         if name not in self.values:
-            self.add("share", op.layer, {"x": value}, name, start=start, stop=stop)
+            self.add("share", op.layer, {"x": value}, name, begin=start, end=stop)
         return name
 
     def _keep(self, mine: Piece) -> None:

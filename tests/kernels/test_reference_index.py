@@ -10,7 +10,9 @@ from day0.registry.index import NAMES, family
 from day0_kernels.case import load
 from day0_kernels.index import OTHER_FORMS, REFERENCES
 
-WITHOUT = {"cache_write", "unknown"}
+# What ranks send has no definition on one of them, and is called by itself (runtime/exchange.py).
+COLLECTIVES = {"all_gather", "all_reduce", "combine", "dispatch"}
+WITHOUT = {"cache_write", "unknown", *COLLECTIVES}
 STEP = {"cu_seqlens", "positions", "seq", "start", "length", "slot", "last"}
 # Parts of the entries that families read and write, as the definitions name them.
 PARTS = {
@@ -52,7 +54,7 @@ def test_all_families_are_there():
     assert set(OTHER_FORMS) <= set(REFERENCES)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sorted(set(NAMES) - COLLECTIVES))
 def test_no_word_means_two_things(name):
     """The binder finds a value by its name alone."""
     kind = family(name)

@@ -7,14 +7,12 @@ from day0.registry.family import Family, Impl, number, reference
 FAMILY = Family(
     name="share",
     rowwise=True,
-    what="channels `start` to `stop` of a value",
+    what="channels `begin` to `end` of a value",
     inputs=("x",),
     outputs=("y",),
-    attrs={"start": number(), "stop": number()},
+    attrs={"begin": number(), "end": number()},
     infer=lambda s: {
-        "y": replace(
-            s.inputs["x"], dims=(s.inputs["x"].dims[0], s.attrs["stop"] - s.attrs["start"])
-        )
+        "y": replace(s.inputs["x"], dims=(s.inputs["x"].dims[0], s.attrs["end"] - s.attrs["begin"]))
     },
     flops=lambda s, c: 0.0,
     impls=(

@@ -55,9 +55,9 @@ def lone(x: torch.Tensor, y: torch.Tensor, *, keep: bool) -> None:
     y.copy_(x) if keep else y.zero_()
 
 
-def share(x: torch.Tensor, y: torch.Tensor, *, start: int, stop: int) -> None:
-    """y [T, stop - start]: those channels of x."""
-    y.copy_(x[:, start:stop])
+def share(x: torch.Tensor, y: torch.Tensor, *, begin: int, end: int) -> None:
+    """y [T, end - begin]: those channels of x."""
+    y.copy_(x[:, begin:end])
 
 
 def layernorm(

@@ -247,9 +247,9 @@ def rmsnorm(
     y.copy_(normed.reshape(rows, channels) * scale)
 
 
-def share(x: torch.Tensor, y: torch.Tensor, *, start: int, stop: int) -> None:
-    """y [T, stop - start]: those channels of x."""
-    y.copy_(x[:, start:stop])
+def share(x: torch.Tensor, y: torch.Tensor, *, begin: int, end: int) -> None:
+    """y [T, end - begin]: those channels of x."""
+    y.copy_(x[:, begin:end])
 
 
 def softcap(

@@ -85,11 +85,13 @@ def lightning_chunked(
     num_heads: int,
     head_dim: int,
     slope_scale: float,
+    first_head: int = 0,
+    of_heads: int = 0,
     chunk: int = 64,
 ) -> None:
     """As `lightning`, `chunk` tokens at a time: masked products inside, the state between."""
     dtype = wide(q)
-    slope = slopes(num_heads, slope_scale, dtype, q.device)
+    slope = slopes(num_heads, slope_scale, dtype, q.device, first_head, of_heads)
     queries, keys, values = (_heads(part, num_heads, dtype).transpose(0, 1) for part in (q, k, v))
     for index, (first, last) in enumerate(borders(cu_seqlens)):
         if first == last:
