@@ -7,7 +7,7 @@ import pytest
 from day0.analysis.analyze import analyze
 from day0.analysis.caches import held as held_of
 from day0.analysis.machine import machine
-from day0.analysis.memory import BATCHES, Held, equal_block, held, memory, room_of, weight_bytes
+from day0.analysis.memory import BATCHES, equal_block, held, memory, room_of, weight_bytes
 from day0.ir.cache import CacheSpec
 from day0.ir.recipe import RECIPES
 from day0.ir.tensor import TensorSpec
@@ -47,13 +47,15 @@ def test_kimi_k3_has_24_latent_layers() -> None:
     assert (latent[2], latent[1]) == (24, (512 + 64) * 2)
 
 
-def test_windows_beside_global_layers_of_gemma_4_26b() -> None:
+def test_windows_beside_global_layers_of_gemma_4_26b(corpus: Path) -> None:
     """25 layers of 1,024 tokens with 8 heads of 256, 5 global ones with 2 heads of 512: 2.89 GB at
-    128K (the type itself is not covered yet: the sizes stand here)."""
-    window, whole = cache("window", (8, 256), span=1024), cache("per-token", (2, 512))
-    caches = Held(kinds=((window, 2 * 8 * 256 * 2, 25), (whole, 2 * 2 * 512 * 2, 5)))
+    128K."""
+    found = analysis(corpus_config(corpus, "google__gemma-4-26B-A4B"))
+    caches = held(found.model, BF16)
     assert caches.bytes(131_072) == 2_894_069_760
     assert caches.bytes(131_073) - caches.bytes(131_072) == 5 * 4096
+    window, whole = (25, 2 * 8 * 256 * 2), (5, 2 * 2 * 512 * 2)
+    assert sorted((count, size) for _, size, count in caches.kinds) == [whole, window]
 
 
 def test_kimi_k3_as_stored_fits_neither_one_h200_nor_eight(corpus: Path) -> None:

@@ -4,15 +4,16 @@ definitions: a prompt in one piece, and the same in odd chunks."""
 from collections.abc import Callable
 
 import pytest
-import torch
 
-from tests.parity.subjects import TOLERANCE, apart, opened
-from tests.tiny.checkpoint import EAGER
-from tests.tiny.choices import unclear_positions, watched_choices
+torch = pytest.importorskip("torch")
 
-from . import checkpoints
-from .conftest import Made
-from .test_types import OTHERS
+from tests.parity.subjects import TOLERANCE, apart, opened  # noqa: E402
+from tests.tiny.checkpoint import EAGER  # noqa: E402
+from tests.tiny.choices import unclear_positions, watched_choices  # noqa: E402
+
+from . import checkpoints  # noqa: E402
+from .conftest import Made  # noqa: E402
+from .test_types import OTHERS  # noqa: E402
 
 pytestmark = [pytest.mark.hf, pytest.mark.slow]
 
