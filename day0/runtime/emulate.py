@@ -87,6 +87,7 @@ def experts(
     alpha: float | None = None,
     beta: float | None = None,
     linear_beta: float | None = None,
+    weigh_input: bool = False,
 ) -> None:
     """day0_kernels.experts.reference:experts with `inner` on the rows between its two products, in
     any format (the definition's own FP8 has tiles of 128)."""
@@ -98,4 +99,5 @@ def experts(
         )  # fmt: skip
         return product(h if inner is None else inner(h), expert, down, None, down_bias)
 
-    y.copy_(each_expert(widened(x), experts, weights, num_experts, feed_forward))
+    rows = widened(x)
+    y.copy_(each_expert(rows, experts, weights, num_experts, feed_forward, weigh_input))
