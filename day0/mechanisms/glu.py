@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
+from day0.errors import Day0Error
 from day0.ir.weight import Expr, Pick
 from day0.mechanisms.builder import Builder
 from day0.mechanisms.names import Scope
@@ -106,6 +107,17 @@ def says(layer: Layer) -> bool:
     )
 
 
+def _sparsity(layer: Layer) -> float:
+    """Day0Error for a share that is none."""
+    share = float(layer.cfg.get("ffn.sparsity", "activation_sparsity_pattern", default=0.0))
+    if not 0 <= share < 1:
+        raise Day0Error(
+            f"ffn.sparsity is {share}; the share of the gate that is cut is 0 or more and below 1",
+            hint="mend activation_sparsity_pattern in config.json, or the fact ffn.sparsity",
+        )
+    return share
+
+
 def read(layer: Layer) -> Glu:
     cfg, at = layer.cfg, layer.at.child(*MODULES)
     inner = at.has(INNER) or (not at.names and bool(cfg.get("ffn.inner_norm", default=False)))
@@ -125,7 +137,7 @@ def read(layer: Layer) -> Glu:
         ),  # fmt: skip
         activation=activation(layer, "dense"),
         bias=bool(cfg.get("ffn.bias", "mlp_bias", default=False)),
-        sparsity=float(cfg.get("ffn.sparsity", "activation_sparsity_pattern", default=0.0)),
+        sparsity=_sparsity(layer),
         inner_norm=inner,
         norm_eps=layer.shape.norm_eps if inner else 0.0,
     )

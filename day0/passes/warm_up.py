@@ -76,7 +76,7 @@ def distinct(low: Lowered) -> tuple[int, ...]:
     first: dict[object, list[int]] = {}
     for layer, numbers in layers.items():
         what = tuple(
-            (low.graph.ops[n].family, low.graph.ops[n].attrs, low.choices[low.graph.ops[n].id],
+            (low.graph.ops[n].family, compiled(low.graph.ops[n]), low.choices[low.graph.ops[n].id],
              _sizes(low.graph.ops[n], low), tuple(
                  (use.mode, low.caches[use.cache].parts) for use in low.graph.ops[n].caches
              ))
@@ -84,6 +84,11 @@ def distinct(low: Lowered) -> tuple[int, ...]:
         )  # fmt: skip
         first.setdefault(what if layer >= 0 else layer, numbers)
     return tuple(sorted(n for numbers in first.values() for n in numbers))
+
+
+def compiled(op: Op) -> tuple[tuple[str, object], ...]:
+    """The attributes that kernels are compiled for: not the place of a query in its block."""
+    return tuple((name, value) for name, value in op.attrs if name != "number")
 
 
 def _sizes(op: Op, low: Lowered) -> str:

@@ -18,6 +18,7 @@ PARSERS = {
     "catalog/entry.py",
     "catalog/features.py",
     "models/words.py",
+    "parallel/watch.py",
     "analysis/compare.py",
     "analysis/measured.py",
     "registry/written.py",

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from day0.checkpoint.load import DEMO
-from day0.passes.warm_up import distinct
+from day0.passes.warm_up import compiled, distinct
 from day0.runtime.api import load
 from day0.runtime.engine import Engine
 from day0.runtime.prepare import lengths, padding_inputs, padding_step, prepare, steps_of
@@ -34,7 +34,7 @@ def test_one_layer_of_each_kind_stands_for_all() -> None:
             return {
                 (
                     op.family,
-                    op.attrs,
+                    compiled(op),
                     low.choices[op.id].entry,
                     tuple(low.weights[name].spec for _, name in op.weights),
                     tuple((slot, low.graph.values[value]) for slot, value in op.inputs),

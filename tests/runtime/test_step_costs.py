@@ -55,9 +55,12 @@ def test_the_demo_by_hand() -> None:
     mla = MLA + 2 + 1  # q in two steps with a norm between; the output gate
     assert said == {
         ("kda + glu", NORM + KDA + add + MIX + GLU + add): (0,),
-        ("kda + moe", MIX + KDA + add + MIX + MOE + add): (1, 2, 5, 6),
+        ("kda + moe", MIX + KDA + add + MIX + MOE + add): (1, 2),
+        # two blocks are stored: a sum, its mix and the norm behind are one, told with the sum
+        ("kda + moe", KDA + 1 + MOE + 1): (5, 6),
         ("kda + moe", MIX + KDA + MIX + MOE + add): (4,),  # a block begins: nothing to add to
-        ("sparse_mla + moe", MIX + mla + SELECT + add + MIX + MOE + add): (3, 7),
+        ("sparse_mla + moe", MIX + mla + SELECT + add + MIX + MOE + add): (3,),
+        ("sparse_mla + moe", mla + SELECT + 1 + MOE + 1): (7,),
     }
     assert definitions(low) == 2
 

@@ -61,11 +61,11 @@ def blocks_kernel(
         tl.store(to + channel, acc.to(mixed.dtype.element_ty), mask=mask)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["number"])
 def merge_kernel(
     x, residual, mixed, lse, query, norm_weight, y, residual_out,
     stride_x, stride_residual, stride_mixed, stride_lse, stride_y, stride_out, eps, scale,
-    norm_eps, NUMBER: tl.constexpr, H: tl.constexpr, BH: tl.constexpr, ADDS: tl.constexpr,
+    norm_eps, number, H: tl.constexpr, BH: tl.constexpr, ADDS: tl.constexpr,
     KEEPS: tl.constexpr, NORMS: tl.constexpr, NORMED: tl.constexpr,
 ):  # fmt: skip
     """The last source (a sum, with ADDS, which KEEPS stores) beside what phase 1 mixed, and with
@@ -74,7 +74,7 @@ def merge_kernel(
     channel = tl.arange(0, BH)
     mask = channel < H
     last = tl.load(x + row * stride_x + channel, mask=mask, other=0.0)
-    before = tl.load(mixed + row * stride_mixed + NUMBER * H + channel, mask=mask, other=0.0)
+    before = tl.load(mixed + row * stride_mixed + number * H + channel, mask=mask, other=0.0)
     b_query = tl.load(query + channel, mask=mask, other=0.0).to(tl.float32)
     if NORMS:
         b_norm = tl.load(norm_weight + channel, mask=mask, other=0.0).to(tl.float32)
@@ -87,7 +87,7 @@ def merge_kernel(
     source = last.to(tl.float32)
     square, dot = tl.reduce((source * source, source * b_query), 0, add_pairs)
     factor = tl.rsqrt(square / H + eps)
-    share = tl.sigmoid(dot * factor * scale - tl.load(lse + row * stride_lse + NUMBER))
+    share = tl.sigmoid(dot * factor * scale - tl.load(lse + row * stride_lse + number))
     b_before = before.to(tl.float32)
     total = b_before + share * (source * (factor if NORMED else 1.0) - b_before)
     if NORMS:
@@ -171,7 +171,7 @@ def attn_residual_merge(
     merge_kernel[(rows,)](
         x, other, mixed, lse, query, query if norm_weight is None else norm_weight, y, out,
         x.stride(0), other.stride(0), mixed.stride(0), lse.stride(0), y.stride(0), out.stride(0),
-        eps, scale, norm_eps, NUMBER=number, H=channels, BH=triton.next_power_of_2(channels),
+        eps, scale, norm_eps, number, H=channels, BH=triton.next_power_of_2(channels),
         ADDS=residual is not None, KEEPS=residual_out is not None, NORMS=norm_weight is not None,
         NORMED=normed_values, num_warps=merge_warps(channels),
     )  # fmt: skip
